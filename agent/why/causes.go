@@ -13,6 +13,7 @@ const (
 	ofHTTP     kind = "http"
 	ofListener kind = "listener"
 	ofTCP      kind = "tcp"
+	ofFilter   kind = "filter" // its counters begin with its own stat prefix, and with no word of Envoy's
 )
 
 // cause is what a counter means.
@@ -172,6 +173,10 @@ var causes = []cause{
 		"raise token_bucket of the local rate limit", "",
 	},
 	{
+		ofFilter, "http_local_rate_limit.rate_limited", "RL", "request", plain("the local rate limit is used up (429)"),
+		"raise token_bucket of the local rate limit", "",
+	},
+	{
 		ofCluster, "ratelimit.over_limit", "RL", "request", plain("the rate limit service refused it (429)"), "raise the limit at that service", "",
 	},
 }
@@ -186,6 +191,7 @@ func Filter() string {
 	for _, k := range []kind{ofCluster, ofHTTP, ofListener, ofTCP} {
 		parts = append(parts, fmt.Sprintf(`^%s\..*(%s)$`, k, strings.Join(byKind[k], "|")))
 	}
+	parts = append(parts, fmt.Sprintf(`\.(%s)$`, strings.Join(byKind[ofFilter], "|")))
 	return strings.Join(parts, "|")
 }
 
@@ -193,10 +199,13 @@ func Filter() string {
 func causeOf(counter string) (c cause, where string, found bool) {
 	word, rest, _ := strings.Cut(counter, ".")
 	for _, c := range causes {
-		if string(c.kind) != word {
+		name := rest
+		if c.kind == ofFilter {
+			name = counter // it comes after the others of its name
+		} else if string(c.kind) != word {
 			continue
 		}
-		if where, found := strings.CutSuffix(rest, "."+c.stat); found && where != "" {
+		if where, found := strings.CutSuffix(name, "."+c.stat); found && where != "" {
 			return c, where, true
 		}
 	}

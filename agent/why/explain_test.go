@@ -90,6 +90,8 @@ func TestExplain(t *testing.T) {
 		{"retried in vain", "cluster.api.upstream_rq_retry_limit_exceeded", 1, nil, "URX 1 request to cluster api: each try failed, and no retry was left", ""},
 		{"refused by a policy", "http.inbound_0.0.0.0_8080.rbac.denied", 1, nil, " 1 request at inbound_0.0.0.0_8080: a policy does not allow it (403)", "AuthorizationPolicy"},
 		{"a limit", "http.x.http_local_rate_limit.rate_limited", 1, nil, "RL 1 request at x: the local rate limit is used up (429)", "token_bucket"},
+		{"a limit by a service", "cluster.api.ratelimit.over_limit", 1, nil, "RL 1 request to cluster api: the rate limit service refused it (429)", ""},
+		{"a limit of the filter's own prefix", "limiter.http_local_rate_limit.rate_limited", 1, nil, "RL 1 request at limiter: the local rate limit is used up (429)", "token_bucket"},
 		{"refused outside", "http.x.ext_authz.denied", 1, nil, "UAEX 1 request at x: the external authorization server refused it", ""},
 		{"nothing", "http.x.no_route", 0, nil, "", ""},
 		{"the admin's", "http.admin.no_route", 1, nil, "", ""},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -169,7 +170,7 @@ func nameOf(value any) string {
 }
 
 // normal decodes protobuf's JSON. A key has neither case nor underscores, for Envoy writes a field's name in protobuf and discovery the one in
-// JSON; a number has the form of Go's.
+// JSON; a number is a text, as one of 64 bits is where its type is known.
 func normal(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var value any
@@ -191,6 +192,8 @@ func folded(value any) any {
 		for i := range v {
 			v[i] = folded(v[i])
 		}
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return value
 }

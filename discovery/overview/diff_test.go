@@ -8,13 +8,13 @@ import (
 const wasSent = `{
 	"cds": [{"@type": "c", "name": "a", "connectTimeout": "1s", "edsClusterConfig": {"serviceName": "x"}}, {"name": "b"}, {"name": "w"}],
 	"eds": [{"clusterName": "a", "endpoints": [{"lbEndpoints": [{"endpoint": {"address": {"socketAddress": {"address": "10.0.0.1", "portValue": 80}}}}]}]}],
-	"lds": [{"name": "l", "trafficDirection": "OUTBOUND"}], "rds": [{"name": "80", "virtualHosts": [{"name": "v", "domains": ["a"]}]}],
+	"lds": [{"name": "l", "value": 1, "trafficDirection": "OUTBOUND"}], "rds": [{"name": "80", "virtualHosts": [{"name": "v", "domains": ["a"]}]}],
 	"sds": [{"name": "s", "version": "1"}], "nds": []}`
 
 const envoyHas = `{"configs": [
 	{"dynamic_active_clusters": [{"cluster": {"@type": "c", "name": "a", "connect_timeout": "1s", "eds_cluster_config": {"service_name": "x"}}}, {"cluster": {"name": "b"}}],
 	 "dynamic_warming_clusters": [{"cluster": {"name": "w"}}, {"cluster": {"name": "b", "later": true}}]},
-	{"dynamic_listeners": [{"name": "l", "active_state": {"listener": {"name": "l", "traffic_direction": "OUTBOUND"}}}]},
+	{"dynamic_listeners": [{"name": "l", "active_state": {"listener": {"name": "l", "value": "1", "traffic_direction": "OUTBOUND"}}}]},
 	{"dynamic_route_configs": [{"route_config": {"name": "80", "virtual_hosts": [{"name": "v", "domains": ["a"]}]}}]},
 	{"dynamic_endpoint_configs": [{"endpoint_config": {"cluster_name": "a", "endpoints": [{"lb_endpoints": [{"health_status": "HEALTHY", "endpoint": {"address": {"socket_address": {"address": "10.0.0.1", "port_value": 80}}}}]}]}}]},
 	{"dynamic_active_secrets": [{"name": "s"}, {"name": "of the agent"}]}
@@ -24,7 +24,7 @@ func TestDiff(t *testing.T) {
 	for _, row := range []struct{ name, from, to, only, want string }{
 		{name: "one that warms", want: "cds w Envoy has it, and does not use it yet: what it needs is missing\n"},
 		{name: "alike", only: "listeners", want: "Envoy has what discovery has sent\n"},
-		{name: "endpoints", only: "endpoints", from: "10.0.0.1", to: "10.0.0.2", want: "eds a differs: endpoints[0]: sent \"{\\\"socketaddress\\\":{\\\"address\\\":\\\"10.0.0.1\\\",\\\"portvalue\\\":80}}\", Envoy has "},
+		{name: "endpoints", only: "endpoints", from: "10.0.0.1", to: "10.0.0.2", want: "eds a differs: endpoints[0]: sent \"{\\\"socketaddress\\\":{\\\"address\\\":\\\"10.0.0.1\\\",\\\"portvalue\\\":\\\"80\\\"}}\", Envoy has "},
 		{name: "a field", only: "routes", from: `"domains": ["a"]`, to: `"domains": ["b"]`, want: "rds 80 differs: virtualhosts[0].domains[0]: sent \"a\", Envoy has \"b\"\n"},
 		{name: "a field that is missing", only: "clusters", from: `"connect_timeout": "1s", `, want: "cds a differs: connecttimeout: sent \"1s\", Envoy has nothing\n"},
 		{name: "missing", only: "listeners", from: `"active_state"`, to: `"error_state"`, want: "lds l was sent, and Envoy does not have it\n"},

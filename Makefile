@@ -1,9 +1,9 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
+.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-prometheus envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
+scripts := envoy-tools/fetch-axe envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-prometheus envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
@@ -108,7 +108,6 @@ e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root
 	@envoy-tools/image
 	go test -tags grpcnotrace,node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
 
-.PHONY: e2e-page
 e2e-page: build bin/envoy ## run the tests of the mesh's page in headless Chromium; RUN=name of one
 	@envoy-tools/packages page
 	@envoy-tools/fetch-axe
@@ -136,9 +135,12 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z]*\(' . | sed -E 's|^\./([^:]*)/[^/:]*:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort | \
 		while read -r package fuzzer; do envoy-tools/fuzz "$$package" "$$fuzzer" $(FUZZTIME) || exit; done
 
+# Every build tag of the tests.
+tags := grpcnotrace,pod,long,wire,registries,kube,node,browser
+
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer
-	@go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags grpcnotrace,pod,long,wire,registries,kube,node ./... || { status=$$?; \
+	@go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags $(tags) ./... || { status=$$?; \
 		[ $$status = 3 ] || echo "security: NOT CHECKED, as it says above: where the database of vulnerabilities is out of reach," \
 			"VULNDB=file:///DIR names a copy (docs/release.md)"; exit $$status; }
 	@$(MAKE) --no-print-directory fuzz
@@ -149,9 +151,8 @@ release: bin/envoy ## build, sign and attest the programs and images of VERSION 
 # What no program reaches is deleted, or is in a test file. Excepted are config.Decode, with which the tests of six packages read
 # objects, and the tables of differences from Istio, from which docs/compat.md is made.
 lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is installed
-	go vet -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
-	go tool staticcheck -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
-	go vet -tags grpcnotrace,browser ./e2e/page && go tool staticcheck -tags grpcnotrace,browser ./e2e/page
+	go vet -tags $(tags) ./...
+	go tool staticcheck -tags $(tags) ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@dead=$$(go tool deadcode ./cmd/... ./examples/...) || exit 1; \
@@ -161,7 +162,6 @@ lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is install
 	@$(MAKE) --no-print-directory shellcheck
 
 # Where CI is true a check that is not made is a failure.
-shellcheck: scripts += envoy-tools/fetch-axe
 shellcheck:
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \
 		else echo "shellcheck is not installed: scripts not checked"; [ '$(CI)' != true ]; fi
@@ -169,8 +169,7 @@ shellcheck:
 # .ci/run runs all but soak in two lanes beside each other, with -j2: builds take both processors, while most tests wait for other
 # processes most of the time. A failure ends its own lane only, so that one run tells of as much as it can.
 programs := lint test chaos fuzz e2e-wire e2e-long
-clusters := e2e-registries e2e-kube e2e-outage e2e-pod e2e-node
-clusters += e2e-page
+clusters := e2e-registries e2e-kube e2e-outage e2e-pod e2e-page e2e-node
 
 lanes: programs clusters
 

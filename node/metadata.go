@@ -26,6 +26,16 @@ const (
 	SDSNone  AgentSDS = "none"  // the bootstrap has no such cluster
 )
 
+// Reports is what discovery's listeners report to a proxy's agent by access logs, if the bootstrap has the cluster agent_records. The agent
+// gives the counts of requests Istio's names.
+type Reports string
+
+const (
+	ReportRequests Reports = "requests" // failed requests, and counts of all
+	ReportFailures Reports = "failures" // failed requests
+	ReportNothing  Reports = "none"     // as if it is not set, but by an agent that is asked for it
+)
+
 // Metadata is what a proxy tells about itself beside its ID, by Istio's keys. A key that has no field here stays in
 // Extra and reaches Envoy unchanged.
 type Metadata struct {
@@ -36,7 +46,7 @@ type Metadata struct {
 	HTTPProxyPort    int               // HTTP_PROXY_PORT on loopback for outbound HTTP, 0 for none; a string on the wire
 	AgentSDS         AgentSDS          // PILOTLIGHT_SDS
 	Certificate      bool              // PILOTLIGHT_CERTIFICATE: the agent serves the workload's certificate and roots by SDS, or will; false is not written
-	Records          bool              // PILOTLIGHT_RECORDS: the bootstrap has the cluster agent_records, which takes records of failed requests; false is not written
+	Reports          Reports           // PILOTLIGHT_REPORTS
 	Extra            map[string]any    // every other key; JSON values only
 }
 
@@ -55,7 +65,7 @@ func (m Metadata) Map() map[string]any {
 	set("INTERCEPTION_MODE", string(m.InterceptionMode), m.InterceptionMode != "")
 	set("PILOTLIGHT_SDS", string(m.AgentSDS), m.AgentSDS != "")
 	set("PILOTLIGHT_CERTIFICATE", "true", m.Certificate)
-	set("PILOTLIGHT_RECORDS", "true", m.Records)
+	set("PILOTLIGHT_REPORTS", string(m.Reports), m.Reports != "")
 	set("HTTP_PROXY_PORT", strconv.Itoa(m.HTTPProxyPort), m.HTTPProxyPort != 0)
 	return out
 }
@@ -72,7 +82,7 @@ func ParseMetadata(in map[string]any) (Metadata, error) {
 		HTTPProxyPort:    p.port("HTTP_PROXY_PORT"),
 		AgentSDS:         AgentSDS(p.text("PILOTLIGHT_SDS")),
 		Certificate:      p.text("PILOTLIGHT_CERTIFICATE") == "true",
-		Records:          p.text("PILOTLIGHT_RECORDS") == "true",
+		Reports:          Reports(p.text("PILOTLIGHT_REPORTS")),
 	}
 	if len(p.extra) > 0 {
 		m.Extra = p.extra

@@ -47,11 +47,11 @@ func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Me
 		m.Extra["DNS_FILTER"] = "true" // Envoy answers captured DNS; in Istio the agent does
 	}
 	s.tellPorts(m.Extra)
-	serves := node.SDSFiles
+	serves, reports := node.SDSFiles, node.ReportRequests
 	if s.OwnBootstrap {
-		serves = node.SDSNone // for an own bootstrap with the cluster sds-grpc, set ISTIO_META_PILOTLIGHT_SDS=files
+		serves, reports = node.SDSNone, node.ReportNothing // for an own bootstrap with the cluster sds-grpc, set ISTIO_META_PILOTLIGHT_SDS=files
 	}
-	m.AgentSDS, m.Records = cmp.Or(m.AgentSDS, serves), m.Records || !s.OwnBootstrap
+	m.AgentSDS, m.Reports = cmp.Or(m.AgentSDS, serves), cmp.Or(m.Reports, reports)
 	return m
 }
 

@@ -128,7 +128,7 @@ func (p *Proxy) serveSecrets(c *carriage, s *secrets, slot *envoy.Slot) (params 
 		return params, nil, fmt.Errorf("serve the certificates for discovery's mutual TLS: %w", err)
 	}
 	p.config.Log.Warn("SDS not served", "err", err)
-	params.SecretsSocket, params.Metadata.AgentSDS, params.Metadata.Records = "", node.SDSNone, false
+	params.SecretsSocket, params.Metadata.AgentSDS, params.Metadata.Reports = "", node.SDSNone, node.ReportNothing
 	return params, func() {}, nil
 }
 

@@ -42,7 +42,7 @@ func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 func newBuilder(last, sibling *Resources, m *model.Mesh, v Outbound) *builder {
 	return &builder{
 		mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())},
-		scope: m.Scope(v.Namespace, v.Labels()), seen: observe(m.Settings(), tracerOf(m, v.Namespace), bySource.where(v.Reports)),
+		scope: m.Scope(v.Namespace, v.Labels()), seen: observe(m.Settings(), tracerOf(m, v.Namespace), bySource.reports(v.Reports)),
 	}
 }
 

@@ -135,6 +135,6 @@ func listenerName(ip string, port uint32) string {
 }
 
 // observe returns the access logs of the mesh, reports to the agent, and tracing with tracer.
-func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider, r reporter) observed {
-	return observed{logs: accessLogs(mesh), reports: r.reports(), tracing: tracing(mesh, tracer)}
+func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider, r reports) observed {
+	return observed{logs: accessLogs(mesh), reports: r, tracing: tracing(mesh, tracer)}
 }

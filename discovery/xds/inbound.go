@@ -110,7 +110,7 @@ func (in InboundInputs) Build() *Resources {
 	if v.Proxyless {
 		return in.serverListeners()
 	}
-	seen := observe(in.mesh, in.tracer, byDestination.where(v.Reports))
+	seen := observe(in.mesh, in.tracer, byDestination.reports(v.Reports))
 	var intercepted []inboundPort
 	for _, p := range in.ports() {
 		r.Clusters = append(r.Clusters, p.cluster(v.family(), in.mesh))

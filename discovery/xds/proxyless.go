@@ -26,7 +26,7 @@ func (p Proxy) Proxyless() bool { return p.Metadata.Extra["GENERATOR"] == "grpc"
 // name, needs a listener of that name with an API listener, a route configuration with the name of the cluster, the
 // cluster, and its endpoints.
 func buildProxyless(m *model.Mesh, v Outbound) *Resources {
-	scope, seen, out := m.Scope(v.Namespace, v.Labels()), observe(m.Settings(), tracerOf(m, v.Namespace), nobody), &Resources{}
+	scope, seen, out := m.Scope(v.Namespace, v.Labels()), observe(m.Settings(), tracerOf(m, v.Namespace), reports{}), &Resources{}
 	rules := map[*model.Service]*networking.VirtualService{}
 	for _, egress := range scope.Egress() {
 		for _, s := range egress.Services {

@@ -8,24 +8,17 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // reporter is the side of a request on which a proxy is that reports to its agent, by Istio's names.
 type reporter string
 
 const (
-	nobody        reporter = "" // the agent takes no reports
 	bySource      reporter = "source"
 	byDestination reporter = "destination"
 )
-
-// where returns the reporter if there are reports.
-func (r reporter) where(reports bool) reporter {
-	if reports {
-		return r
-	}
-	return nobody
-}
 
 // agentRecords is the cluster of the agent's bootstrap to which records of failed requests go: docs/design/042. Envoy refuses a listener
 // that names a cluster which it does not have, so only a proxy gets them whose metadata says that it has it.
@@ -34,24 +27,22 @@ const agentRecords = "agent_records"
 // reports are access logs for the agent: of requests, and of connections of TCP.
 type reports struct {
 	by        reporter
+	what      node.Reports
 	http, tcp []*accesslogv3.AccessLog
 }
 
-func (r reporter) reports() reports {
-	if r == nobody {
-		return reports{}
+// reports returns the logs that a proxy's agent asks for: none by a word that is not known.
+func (r reporter) reports(what node.Reports) reports {
+	out := reports{by: r, what: what}
+	if what == node.ReportFailures || what == node.ReportRequests {
+		out.http = append(out.http, typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", recorded, failed()))
+		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()))
 	}
-	return reports{
-		by: r,
-		http: []*accesslogv3.AccessLog{
-			typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", recorded, failed()),
-			typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, false), nil),
-		},
-		tcp: []*accesslogv3.AccessLog{
-			typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()),
-			typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, true), nil),
-		},
+	if what == node.ReportRequests {
+		out.http = append(out.http, typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, false), nil))
+		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, true), nil))
 	}
+	return out
 }
 
 func (o observed) httpLogs() []*accesslogv3.AccessLog { return joined(o.logs, o.reports.http) }

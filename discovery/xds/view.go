@@ -34,9 +34,9 @@ type Outbound struct {
 	Proxyless     bool     // the client is the gRPC library of a program
 	Unprivileged  bool     // it cannot bind ports below 1024
 	Own           model.OwnPorts
-	AutoAddresses bool   // DNS answers the automatic addresses of services without an address
-	AnswersDNS    bool   // the proxy answers DNS itself
-	Reports       bool   // its agent takes records of failed requests, and renames the stats of reports.go
+	AutoAddresses bool // DNS answers the automatic addresses of services without an address
+	AnswersDNS    bool // the proxy answers DNS itself
+	Reports       node.Reports
 	own           string // its addresses, comma-separated; In keeps those that some endpoint of another namespace has
 	labels        string // JSON with sorted keys, since a map is not comparable
 }
@@ -53,7 +53,7 @@ type Inbound struct {
 
 	Unprivileged bool
 	Own          model.OwnPorts
-	Reports      bool
+	Reports      node.Reports
 	Identity
 }
 
@@ -72,7 +72,7 @@ func ViewOf(p Proxy) View {
 			Cluster:   p.text("CLUSTER_ID"),
 			Identity:  p.identity(),
 			Topology:  p.Topology,
-			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Records,
+			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Reports,
 			AutoAddresses: p.capturesDNS() && p.text("DNS_AUTO_ALLOCATE") != "false",
 			AnswersDNS:    p.capturesDNS() && p.text("DNS_FILTER") == "true",
 			own:           all,
@@ -80,7 +80,7 @@ func ViewOf(p Proxy) View {
 		},
 		Inbound: Inbound{
 			Gateway: gateway, Proxyless: p.Proxyless(), Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
-			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Records, Identity: p.identity(),
+			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Reports, Identity: p.identity(),
 		},
 	}
 }

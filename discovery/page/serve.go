@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ const (
 	beat       = 10 * time.Second       // between lines to a reader of a mesh at rest
 	sendLimit  = 5 * time.Second        // for a reader to take an event
 )
+
+// changed is an event: a browser asks for its data again.
+const changed = "data: changed\n\n"
 
 // policy keeps the page from everything but discovery.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -103,15 +107,19 @@ func (p *Page) data(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	query := r.URL.Query()
-	text, err := json.Marshal(Of(p.Facts(), query.Get("q"), query.Get("host")))
-	<-p.turn
+	text, err := p.answer(r.URL.Query())
 	if err != nil {
 		http.Error(w, fmt.Sprintf("encode: %v", err), http.StatusInternalServerError)
 		return
 	}
 	header(w, "application/json")
 	write(w, r, text)
+}
+
+// answer ends the caller's turn, whatever happens.
+func (p *Page) answer(query url.Values) ([]byte, error) {
+	defer func() { <-p.turn }()
+	return json.Marshal(Of(p.Facts(), query.Get("q"), query.Get("host")))
 }
 
 // events tells a browser when something has changed.
@@ -131,21 +139,21 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 		return err == nil && control.Flush() == nil
 	}
 	next, faults := p.Bell.Next(), p.Faults()
-	for ok := send("retry: 1000\ndata: changed\n\n"); ok; {
+	for ok := send("retry: 1000\n" + changed); ok; {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-p.ended:
 			return
 		case <-time.After(beat):
-			now := p.Faults()
-			if ok = slices.Equal(now, faults) && send(": alive\n\n"); ok || slices.Equal(now, faults) {
-				continue
+			text := ": alive\n\n"
+			if now := p.Faults(); !slices.Equal(now, faults) {
+				faults, text = now, changed
 			}
-			faults, ok = now, send("data: changed\n\n")
+			ok = send(text)
 		case <-next:
 			next = p.Bell.Next() // before the event: what changes while it is sent is told by the next one
-			ok = send("data: changed\n\n")
+			ok = send(changed)
 			select {
 			case <-r.Context().Done():
 				return

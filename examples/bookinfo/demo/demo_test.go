@@ -134,7 +134,7 @@ func TestDemo(t *testing.T) {
 	}
 
 	for _, want := range []string{
-		"http://127.9.0.11:9080/productpage", "run/config/reviews.yaml:38", "http://127.0.0.1:24202/clusters",
+		"http://127.9.0.11:9080/productpage", "run/config/reviews.yaml:38", "http://127.0.0.1:24202/clusters", "http://127.0.0.1:17080/ for a browser",
 	} {
 		if !strings.Contains(stdout.text.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, &stdout.text)

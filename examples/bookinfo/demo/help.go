@@ -10,6 +10,7 @@ import (
 
 var helpText = template.Must(template.New("help").Parse(`
 Bookinfo is at {{.Page}}/productpage
+The mesh is at {{.Mesh}}/ for a browser: proxies, services, who may reach whom, the last changes
 
 Try next:
   All reviews come from v1. Count them:
@@ -61,7 +62,7 @@ func (d *demo) help() error {
 		return err
 	}
 	return helpText.Execute(d.stdout, map[string]any{
-		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run, "Consul": at, "Strict": strict,
+		"Page": d.page, "Mesh": local(httpPort+d.offset, ""), "Rules": rules, "Sidecars": d.sidecars, "Run": d.run, "Consul": at, "Strict": strict,
 	})
 }
 

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
@@ -82,7 +83,8 @@ func (s *state) expire(now time.Time) {
 			case c.remembered():
 				text = "source has not synced in time, discovery goes on with what it had before the start"
 			}
-			s.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync, "reason", c.status.Error)
+			s.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync,
+				"reason", cmp.Or(c.status.Error, "it has named no fault: it has not sent all that it knows"))
 			if !s.pushed {
 				s.markChange(now)
 			}

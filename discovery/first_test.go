@@ -56,6 +56,8 @@ func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 	}
 	if last := s.messages[len(s.messages)-1]; last.text != "source has not synced in time, discovery is not ready without it" {
 		t.Errorf("logged is %q", last.text)
+	} else if reason := last.args[len(last.args)-1]; reason != "it has named no fault: it has not sent all that it knows" {
+		t.Errorf("the reason is %q", reason)
 	}
 	part := model.Group{Faults: []string{"forbidden"}, Unread: true}
 	tell := func(groups map[string]model.Group) {

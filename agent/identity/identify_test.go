@@ -187,8 +187,9 @@ func TestNamespace(t *testing.T) {
 
 func TestDescribeNamesTheVariable(t *testing.T) {
 	for name, value := range map[string]string{
-		"ISTIO_METAJSON_LABELS":        "app=reviews",
-		"ISTIO_META_INTERCEPTION_MODE": "none",
+		"ISTIO_METAJSON_LABELS":         "app=reviews",
+		"ISTIO_META_INTERCEPTION_MODE":  "none",
+		"ISTIO_META_PILOTLIGHT_REPORTS": "failure",
 	} {
 		_, err := Describe(node.ID{IP: "10.0.0.1"}, Pod{}, Environment{name: value}, nil)
 		if key := strings.TrimPrefix(name, MetaPrefix); err == nil || !strings.Contains(err.Error(), key) {

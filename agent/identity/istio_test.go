@@ -39,6 +39,14 @@ func TestLikeIstio(t *testing.T) {
 	if got := LikeIstio(node.Metadata{AgentSDS: node.SDSFiles, Extra: map[string]any{}}, id, env, own); got.AgentSDS != node.SDSFiles {
 		t.Errorf("SDS as the environment says: %q", got.AgentSDS)
 	}
+	for said, want := range map[node.Reports]node.Reports{"": node.ReportRequests, node.ReportFailures: node.ReportFailures, node.ReportNothing: node.ReportNothing} {
+		if got := LikeIstio(node.Metadata{Reports: said}, id, env, s); got.Reports != want {
+			t.Errorf("reports %q: %q", said, got.Reports)
+		}
+	}
+	if got := LikeIstio(node.Metadata{}, id, env, own); got.Reports != node.ReportNothing {
+		t.Errorf("reports with a bootstrap of one's own: %q", got.Reports)
+	}
 	for said, want := range map[string]any{"true": "true", "false": nil} {
 		if got := LikeIstio(node.Metadata{Extra: map[string]any{"DNS_CAPTURE": said}}, id, env, s); got.Extra["DNS_FILTER"] != want {
 			t.Errorf("DNS_CAPTURE %s: %+v", said, got)

@@ -70,6 +70,12 @@ func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.
 	if err != nil {
 		return node.Metadata{}, fmt.Errorf("environment %s*: %w", MetaPrefix, err)
 	}
+	switch metadata.Reports {
+	case "", node.ReportRequests, node.ReportFailures, node.ReportNothing:
+	default: // discovery takes any word, which may be that of a newer agent
+		return node.Metadata{}, fmt.Errorf("environment %sPILOTLIGHT_REPORTS: is %q, want %s, %s or %s", MetaPrefix, metadata.Reports,
+			node.ReportRequests, node.ReportFailures, node.ReportNothing)
+	}
 	metadata.Namespace = cmp.Or(metadata.Namespace, namespaceIn(id.Domain), "default")
 	if metadata.Extra == nil {
 		metadata.Extra = map[string]any{}

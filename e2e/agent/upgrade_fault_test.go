@@ -144,3 +144,40 @@ func TestUpgradeWhileNobodyReadsTheLog(t *testing.T) {
 		t.Errorf("the next image tells %q, want more than a thousand lines, those that were not dropped yet among them", line)
 	}
 }
+
+// A line that Envoy has begun before an upgrade and ends after it is one line of the log.
+func TestUpgradeInTheMiddleOfALine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "envoy")
+	s := newStandalone(t)
+	s.must(os.WriteFile(binary, fmt.Appendf(nil, `#!/bin/sh
+cd %s
+await() { until [ -e $1 ]; do sleep .1; done; }
+speak() { await begin; printf "begun before $1"; touch begun.$1; await end; echo " ended after"; }
+if [ "$1" = --config-path ]; then speak stdout & speak stderr >&2 & fi
+exec %s "$@"
+`, dir, lab.Envoy()), 0o755))
+	touch := func(name string) { s.must(os.WriteFile(filepath.Join(dir, name), nil, 0o644)) }
+	s.launch("--binaryPath", binary)
+	s.must(s.awaitRevision(1, startLimit))
+	before := s.vitals()
+	touch("begin")
+	for _, stream := range []string{"stdout", "stderr"} {
+		s.must(lab.Eventually(lab.StopLimit, func() error {
+			_, err := os.Stat(filepath.Join(dir, "begun."+stream))
+			return err
+		}))
+	}
+	s.must(s.upgrade(images(t)[0]))
+	s.upgraded(1)
+	if strings.Contains(s.Log(), "begun before") {
+		t.Error("half a line is in the log")
+	}
+	touch("end")
+	s.must(s.awaitLog("begun before stdout ended after"))
+	s.must(s.awaitLog("begun before stderr ended after"))
+	if after := s.vitals(); after.envoy != before.envoy {
+		t.Errorf("Envoy is process %d, was %d", after.envoy, before.envoy)
+	}
+}

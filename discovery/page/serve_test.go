@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,8 +83,9 @@ func (r *reader) Flush()                               {}
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bell Bell
-		faults := []string{}
-		p := New(&bell, func() Facts { return Facts{} }, func() []string { return faults })
+		var faults atomic.Pointer[[]string]
+		faults.Store(&[]string{})
+		p := New(&bell, func() Facts { return Facts{} }, func() []string { return *faults.Load() })
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- p.Run(ctx) }()
@@ -123,7 +125,7 @@ func TestEvents(t *testing.T) {
 		want("and no more")
 		pass(beat)
 		want("at rest", ": alive\n\n")
-		faults = []string{"source a: it failed"}
+		faults.Store(&[]string{"source a: it failed"})
 		pass(beat)
 		want("a fault", changed)
 		stop()

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +47,27 @@ func TestPage(t *testing.T) {
 		}
 	}
 	golden.Text(t, strings.NewReplacer("</tr>", "</tr>\n", "<h2>", "\n<h2>").Replace(text))
+}
+
+// The page has the last twenty failed requests, the newest first, without what looks like a secret.
+func TestPageOfFailedRequests(t *testing.T) {
+	var w Why
+	for i := range 25 {
+		w.Requests = append(w.Requests, why.Request{
+			At: liveAt.Add(time.Duration(i) * time.Second), Flags: []string{"UF", "URX"}, Code: 503, Text: fmt.Sprintf("GET api/%d %s: authorization: %s", i, script, token), Instead: "a & b",
+		})
+	}
+	text := pageText(Document{}, Page{}, w, nil, liveAt)
+	for _, never := range []string{"<script", "abcdef0123456789", "GET api/4 "} {
+		if strings.Contains(text, never) {
+			t.Errorf("has %q", never)
+		}
+	}
+	last := strings.Index(text, "<td>"+clock(liveAt.Add(24*time.Second))+"</td><td>UF,URX</td><td>503</td><td>GET api/24 ")
+	first := strings.Index(text, "<td>GET api/5 ")
+	if n := strings.Count(text, "<td>GET api/"); n != pageFailures || last < 0 || first < last || !strings.Contains(text, "<td>a &amp; b</td>") {
+		t.Errorf("%d requests, the last at %d, the first at %d:\n%s", n, last, first, text)
+	}
 }
 
 func TestPageOfAnAgentThatHasJustStarted(t *testing.T) {

@@ -15,7 +15,10 @@ type Workload struct {
 // istioStats begins the names of the stats that access logs of discovery's listeners count; without "envoy_" they are Istio's.
 const istioStats = "envoy_istio_"
 
-const unknown = "unknown"
+const (
+	unknown = "unknown"
+	spiffe  = "spiffe://" // begins an identity in a certificate
+)
 
 // istio gives counts of access logs Istio's labels. Envoy tells of a request the reporter, the cluster, the peer's certificate and the
 // outcome; the agent knows its own workload.
@@ -42,6 +45,7 @@ func (i *istio) rename(s sample) (sample, bool) {
 		return s, true
 	}
 	tags := labelsOf(s.labels)
+	told(tags)
 	switch count, err := strconv.ParseInt(string(s.value), 10, 64); {
 	case err != nil:
 	case string(name) == "requests_all_total", string(name) == "tcp_connections_all_total":
@@ -62,6 +66,9 @@ type side struct{ name, namespace, canonical, revision, app, version, principal,
 func (i *istio) labels(tags map[string]string, tcp bool) []byte {
 	own := side{i.own.Name, i.own.Namespace, i.own.Canonical, i.own.Revision, i.own.App, i.own.Version, unknown, i.own.Cluster}
 	peer := peerSide(tags["peer"])
+	if peer.principal != unknown && strings.HasPrefix(tags["own"], spiffe) {
+		own.principal = tags["own"]
+	}
 	source, destination, policy := own, peer, unknown
 	service := serviceOf(tags["cluster"], &destination)
 	if tags["reporter"] == "destination" {
@@ -110,7 +117,7 @@ func (i *istio) labels(tags map[string]string, tcp bool) []byte {
 // peerSide tells of a peer what its certificate says: namespace and service account, which stands for the workload.
 func peerSide(principal string) side {
 	s := side{unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown}
-	if !strings.HasPrefix(principal, "spiffe://") {
+	if !strings.HasPrefix(principal, spiffe) {
 		return s
 	}
 	s.principal = principal
@@ -150,6 +157,17 @@ func protocolOf(protocol string, tcp bool) string {
 		return "http"
 	}
 	return unknown
+}
+
+// told adds what the tag "of" tells in one text, whose parts are in this order; "." is not told. The peer comes last: what a certificate says
+// of it may have any form.
+func told(tags map[string]string) {
+	parts := strings.SplitN(tags["of"], " ", 7)
+	for i, name := range []string{"reporter", "response_code", "response_flags", "request_protocol", "cluster", "own", "peer"} {
+		if i < len(parts) && parts[i] != "" && parts[i] != "." {
+			tags[name] = parts[i]
+		}
+	}
 }
 
 // labelsOf returns the labels of a valid sample, with their escapes.

@@ -19,6 +19,12 @@ envoy_istio_request_duration_milliseconds_bucket{reporter="source",cluster="outb
 envoy_istio_request_duration_milliseconds_sum{reporter="source",cluster="outbound|443||api.test",response_code="200",request_protocol="HTTP/1.1",peer=""} 2.5
 # TYPE envoy_istio_tcp_sent_bytes_total counter
 envoy_istio_tcp_sent_bytes_total{reporter="source",cluster="PassthroughCluster",response_flags="-",peer="x\"y\\"} 99
+# TYPE envoy_istio_tcp_connections_opened_total counter
+envoy_istio_tcp_connections_opened_total{of="source . - . outbound|3306||db.shop.svc.cluster.local spiffe://cluster.local/ns/default/sa/own spiffe://cluster.local/ns/shop/sa/db"} 3
+envoy_istio_tcp_connections_opened_total{of="source . UF . outbound|3306||db.shop.svc.cluster.local - -"} 4
+# TYPE envoy_istio_tcp_connections_all_total counter
+envoy_istio_tcp_connections_all_total{of="source"} 1
+envoy_istio_tcp_connections_closed_total{of="source . - . outbound|3306||db.shop.svc.cluster.local spiffe://cluster.local/ns/default/sa/own spiffe://cluster.local/ns/shop/sa/db x"} 1
 # TYPE envoy_cluster_x counter
 envoy_cluster_x{a="b"} 1
 `
@@ -49,6 +55,12 @@ func TestIstioNames(t *testing.T) {
 		"# TYPE istio_request_duration_milliseconds histogram\n",
 		`destination_service="api.test",destination_service_name="api.test",destination_service_namespace="unknown",request_protocol="http",response_code="200",connection_security_policy="unknown",le="0.5"} 1` + "\n",
 		`istio_tcp_sent_bytes_total{reporter="source",`, `destination_service_name="PassthroughCluster",destination_service_namespace="unknown",request_protocol="tcp",response_flags="-",connection_security_policy="unknown"} 99` + "\n",
+		"# TYPE istio_tcp_connections_opened_total counter\n",
+		`istio_tcp_connections_opened_total{reporter="source",` + strings.Replace(source, `principal="unknown"`, `principal="spiffe://cluster.local/ns/default/sa/own"`, 1) + `,` +
+			none("destination", "db", "shop", "spiffe://cluster.local/ns/shop/sa/db") + `,destination_service="db.shop.svc.cluster.local",destination_service_name="db",destination_service_namespace="shop",` +
+			`request_protocol="tcp",response_flags="-",connection_security_policy="unknown"} 3` + "\n",
+		`istio_tcp_connections_opened_total{reporter="source",` + source + `,` + none("destination", "unknown", "shop", "unknown") + `,destination_service="db.shop.svc.cluster.local",`,
+		`destination_principal="spiffe://cluster.local/ns/shop/sa/db x"`, // what the certificate says, all of it
 		`envoy_cluster_x{a="b"} 1` + "\n",
 		`pilotlight_agent_istio_uncounted{reporter="source"} 3` + "\n", `pilotlight_agent_istio_uncounted{reporter="destination"} 0` + "\n",
 	} {

@@ -5,8 +5,10 @@ import (
 
 	typedv3 "github.com/cncf/xds/go/xds/type/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/node"
@@ -39,14 +41,35 @@ func (r reporter) reports(what node.Reports) reports {
 		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()))
 	}
 	if what == node.ReportRequests {
-		out.http = append(out.http, typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, false), nil))
-		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, true), nil))
+		out.http = append(out.http, statsLog(r.requests(), nil))
+		out.tcp = append(out.tcp, statsLog(r.opened(), opened()), statsLog(r.closed(), ended()))
 	}
 	return out
 }
 
 func (o observed) httpLogs() []*accesslogv3.AccessLog { return joined(o.logs, o.reports.http) }
-func (o observed) tcpLogs() []*accesslogv3.AccessLog  { return joined(o.logs, o.reports.tcp) }
+
+// tcpLogs returns the logs of connections. Where these are logged at their beginning too, the mesh's own logs have the end alone, as ever.
+func (o observed) tcpLogs() []*accesslogv3.AccessLog {
+	logs := o.logs
+	if o.tcpOptions() != nil {
+		logs = nil
+		for _, log := range o.logs {
+			log = proto.CloneOf(log)
+			log.Filter = ended()
+			logs = append(logs, log)
+		}
+	}
+	return joined(logs, o.reports.tcp)
+}
+
+// tcpOptions has connections logged when the server's is made, too, if that is counted.
+func (o observed) tcpOptions() *tcpproxyv3.TcpProxy_TcpAccessLogOptions {
+	if o.reports.what != node.ReportRequests {
+		return nil
+	}
+	return &tcpproxyv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+}
 
 func joined(logs, more []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
 	if len(more) == 0 {
@@ -74,9 +97,30 @@ func typedLog(name, schema string, config map[string]any, filter *accesslogv3.Ac
 	}
 }
 
-// flagged passes what Envoy has a flag for.
-func flagged() *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{}}}
+// flagged passes what Envoy has one of these flags for; any, if none is given.
+func flagged(flags ...string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags}}}
+}
+
+// ended passes connections of TCP that have ended, and opened each connection once: when the server's is made, or at the end of one for
+// which there never was one. So what is opened and not closed is open.
+func ended() *accesslogv3.AccessLogFilter {
+	return ofType(accesslogdatav3.AccessLogType_TcpConnectionEnd)
+}
+
+func opened() *accesslogv3.AccessLogFilter {
+	never := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{
+		Filters: []*accesslogv3.AccessLogFilter{ended(), flagged("UF", "UH", "UO", "URX", "NC", "NR")},
+	}}}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{
+		Filters: []*accesslogv3.AccessLogFilter{ofType(accesslogdatav3.AccessLogType_TcpUpstreamConnected), never},
+	}}}
+}
+
+func ofType(t accesslogdatav3.AccessLogType) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{
+		LogTypeFilter: &accesslogv3.LogTypeFilter{Types: []accesslogdatav3.AccessLogType{t}},
+	}}
 }
 
 // failed passes requests with a flag, those with a status of 500 or more, and those that a policy may have refused, which have no flag.
@@ -93,47 +137,59 @@ func status(op accesslogv3.ComparisonFilter_Op, code uint32) *accesslogv3.Access
 	}}}
 }
 
-// counted is the configuration of a log that counts what ends: the agent's merger gives the counts Istio's names and labels (agent/status).
-// All listeners share one scope, whose limits bound the memory whatever codes a server answers, and the log comes first that has no labels.
-func counted(by reporter, tcp bool) map[string]any {
-	peer := "%UPSTREAM_PEER_URI_SAN%"
-	if by == byDestination {
-		peer = "%DOWNSTREAM_PEER_URI_SAN%"
-	}
-	tags := func(more ...string) (out []any) {
-		for _, pair := range append([]string{"reporter " + string(by)}, more...) {
-			name, format, _ := strings.Cut(pair, " ")
-			out = append(out, map[string]any{"name": name, "value_format": format})
-		}
-		return out
-	}
-	counter := func(name string, value map[string]any, tags []any) any {
-		value["stat"] = map[string]any{"name": name, "tags": tags}
-		return value
-	}
-	one := func() map[string]any { return map[string]any{"value_fixed": 1} }
-	cluster, flags, certificate := "cluster %UPSTREAM_CLUSTER_RAW%", "response_flags %RESPONSE_FLAGS%", "peer "+peer
-	scope := map[string]any{"prefix": "istio", "max_counters": 2000, "max_histograms": 200}
-	if tcp {
-		scope["sharing_name"] = "istio_tcp"
-		return map[string]any{"stats_scope": scope, "counters": []any{
-			counter("tcp_connections_all_total", one(), tags()),
-			counter("tcp_connections_closed_total", one(), tags(cluster, flags, certificate)),
-			counter("tcp_sent_bytes_total", map[string]any{"value_format": "%BYTES_SENT%"}, tags(cluster, flags, certificate)),
-			counter("tcp_received_bytes_total", map[string]any{"value_format": "%BYTES_RECEIVED%"}, tags(cluster, flags, certificate)),
-		}}
-	}
-	scope["sharing_name"] = "istio_http"
-	code, protocol := "response_code %RESPONSE_CODE%", "request_protocol %PROTOCOL%"
+func statsLog(config map[string]any, filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
+	return typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", config, filter)
+}
+
+// requests is the configuration of a log that counts requests: the agent's merger gives the counts Istio's names and labels (agent/status).
+// The log comes first that has no labels: it counts also what has no room below the limits.
+func (r reporter) requests() map[string]any {
 	return map[string]any{
-		"stats_scope": scope,
+		"stats_scope": scope("http"),
 		"counters": []any{
-			counter("requests_all_total", one(), tags()),
-			counter("requests_total", one(), tags(cluster, code, flags, protocol, certificate)),
+			one("requests_all_total", string(r)),
+			one("requests_total", r.of("%RESPONSE_CODE%", "%RESPONSE_FLAGS%", "%PROTOCOL%")),
 		},
 		"histograms": []any{map[string]any{
-			"stat": map[string]any{"name": "request_duration_milliseconds", "tags": tags(cluster, code, protocol, certificate)},
+			"stat": stat("request_duration_milliseconds", r.of("%RESPONSE_CODE%", ".", "%PROTOCOL%")),
 			"unit": "Milliseconds", "value_format": "%DURATION%",
 		}},
 	}
+}
+
+// opened and closed are those of logs that count connections of TCP.
+func (r reporter) opened() map[string]any {
+	return map[string]any{"stats_scope": scope("tcp"), "counters": []any{one("tcp_connections_opened_total", r.ofTCP())}}
+}
+
+func (r reporter) closed() map[string]any {
+	return map[string]any{"stats_scope": scope("tcp"), "counters": []any{
+		one("tcp_connections_all_total", string(r)),
+		one("tcp_connections_closed_total", r.ofTCP()),
+		map[string]any{"stat": stat("tcp_sent_bytes_total", r.ofTCP()), "value_format": "%BYTES_SENT%"},
+		map[string]any{"stat": stat("tcp_received_bytes_total", r.ofTCP()), "value_format": "%BYTES_RECEIVED%"},
+	}}
+}
+
+// of is all that is told of a request, in one text: each tag of its own would cost the listener 50 bytes. A "." stands for what is not told.
+// Behind the cluster are the certificates of a connection with mutual TLS, the proxy's own and that of the other side.
+func (r reporter) of(code, flags, protocol string) string {
+	certificates := "%UPSTREAM_LOCAL_URI_SAN% %UPSTREAM_PEER_URI_SAN%"
+	if r == byDestination {
+		certificates = "%DOWNSTREAM_LOCAL_URI_SAN% %DOWNSTREAM_PEER_URI_SAN%"
+	}
+	return strings.Join([]string{string(r), code, flags, protocol, "%UPSTREAM_CLUSTER_RAW%", certificates}, " ")
+}
+
+func (r reporter) ofTCP() string { return r.of(".", "%RESPONSE_FLAGS%", ".") }
+
+// scope is what all listeners share. Its limits bound the memory, whatever codes a server answers.
+func scope(name string) map[string]any {
+	return map[string]any{"prefix": "istio", "sharing_name": "istio_" + name, "max_counters": 2000, "max_histograms": 200}
+}
+
+func one(name, of string) any { return map[string]any{"stat": stat(name, of), "value_fixed": 1} }
+
+func stat(name, of string) map[string]any {
+	return map[string]any{"name": name, "tags": []any{map[string]any{"name": "of", "value_format": of}}}
 }

@@ -3,6 +3,9 @@ package xds
 import (
 	"testing"
 
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/node"
@@ -11,20 +14,18 @@ import (
 // A proxy whose agent takes no reports has the listeners of before; one whose does pays a bounded number of bytes.
 func TestReports(t *testing.T) {
 	for _, test := range []struct {
-		what node.Reports
-		logs int
-	}{{"", 0}, {node.ReportNothing, 0}, {node.ReportFailures, 1}, {node.ReportRequests, 2}, {"true", 0}} {
+		what      node.Reports
+		logs, tcp int
+	}{{"", 0, 0}, {node.ReportNothing, 0, 0}, {node.ReportFailures, 1, 1}, {node.ReportRequests, 2, 3}, {"true", 0, 0}} {
 		o := observed{reports: bySource.reports(test.what)}
-		if len(o.httpLogs()) != test.logs || len(o.tcpLogs()) != test.logs {
+		if len(o.httpLogs()) != test.logs || len(o.tcpLogs()) != test.tcp {
 			t.Errorf("%q has %v, and for TCP %v", test.what, o.httpLogs(), o.tcpLogs())
 		}
 	}
 	for _, by := range []reporter{bySource, byDestination} {
 		o := observed{reports: by.reports(node.ReportRequests)}
-		for what, logs := range map[string]int{"HTTP": len(o.httpLogs()), "TCP": len(o.tcpLogs())} {
-			if logs != 2 {
-				t.Errorf("%s of %s: %d logs", what, by, logs)
-			}
+		if len(o.httpLogs()) != 2 || len(o.tcpLogs()) != 3 {
+			t.Errorf("%s: %d logs of HTTP, %d of TCP", by, len(o.httpLogs()), len(o.tcpLogs()))
 		}
 		http, tcp := 0, 0
 		for _, log := range o.httpLogs() {
@@ -39,6 +40,25 @@ func TestReports(t *testing.T) {
 		}
 		if o.same(observed{}) || o.same(observed{reports: by.reports(node.ReportFailures)}) || !o.same(observed{reports: by.reports(node.ReportRequests)}) {
 			t.Errorf("%s: the same listeners are not recognised", by)
+		}
+	}
+}
+
+// Connections are logged at their beginning for the counts alone: the mesh's own log has each once, as without the counts.
+func TestAConnectionIsLoggedOnce(t *testing.T) {
+	own := []*accesslogv3.AccessLog{fileLog(&filelogv3.FileAccessLog{Path: "/dev/stdout"})}
+	for what, options := range map[node.Reports]bool{node.ReportNothing: false, node.ReportFailures: false, node.ReportRequests: true} {
+		o := observed{logs: own, reports: bySource.reports(what)}
+		if got := o.tcpOptions().GetFlushAccessLogOnConnected(); got != options {
+			t.Errorf("%s: connections are logged when they are made: %t", what, got)
+		}
+		log := o.tcpLogs()[0]
+		types := log.GetFilter().GetLogTypeFilter()
+		if log.Name != own[0].Name || options != (len(types.GetTypes()) == 1 && types.Types[0] == accesslogdatav3.AccessLogType_TcpConnectionEnd && !types.Exclude) {
+			t.Errorf("%s: the mesh's own log is %v", what, log)
+		}
+		if own[0].Filter != nil || o.httpLogs()[0] != own[0] {
+			t.Errorf("%s: the log of HTTP has changed: %v", what, own[0])
 		}
 	}
 }

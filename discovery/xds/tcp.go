@@ -19,6 +19,7 @@ import (
 func (o observed) tcpTo(cluster string) *listenerv3.Filter {
 	return networkFilter(tcpProxyFilter, &tcpproxyv3.TcpProxy{
 		StatPrefix: cluster, ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster}, AccessLog: o.tcpLogs(),
+		AccessLogOptions: o.tcpOptions(),
 	})
 }
 
@@ -30,7 +31,7 @@ func (r router) tcpRoute(o observed, route []*networking.RouteDestination) *list
 		return o.tcpTo(blackHoleCluster)
 	}
 	first := destinations[0].GetDestination()
-	out := &tcpproxyv3.TcpProxy{StatPrefix: r.clusterOf(first), AccessLog: o.tcpLogs()}
+	out := &tcpproxyv3.TcpProxy{StatPrefix: r.clusterOf(first), AccessLog: o.tcpLogs(), AccessLogOptions: o.tcpOptions()}
 	if len(destinations) == 1 {
 		out.ClusterSpecifier = &tcpproxyv3.TcpProxy_Cluster{Cluster: r.clusterOf(first)}
 	} else {

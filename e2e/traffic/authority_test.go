@@ -57,11 +57,16 @@ type member struct {
 
 func (s *signed) join(name, token string, flags ...string) *member {
 	s.T.Helper()
+	return s.joinAs("sidecar", name, token, flags...)
+}
+
+func (s *signed) joinAs(role, name, token string, flags ...string) *member {
+	s.T.Helper()
 	m := &member{s: s, ip: s.Address(), tokens: filepath.Join(s.T.TempDir(), "token"), proxy: lab.Port(s.T), status: lab.Port(s.T)}
 	s.Check(os.WriteFile(m.tokens, []byte(token), 0o600))
 	var err error
 	m.Sidecar, err = lab.Lab{Bin: s.Bin, Envoy: s.Envoy, Dir: lab.ShortDir(s.T)}.Sidecar(lab.Workload{
-		Name: name, App: name, IP: m.ip, ProxyPort: m.proxy, Discovery: s.secure, Env: s.Env,
+		Role: role, Name: name, App: name, IP: m.ip, ProxyPort: m.proxy, Discovery: s.secure, Env: s.Env,
 		Flags: append([]string{
 			"--caAddress", s.secure, "--caRoots", filepath.Join(s.authority, "root-cert.pem"), "--caToken", m.tokens, "--statusPort", fmt.Sprint(m.status),
 		}, flags...),

@@ -1,0 +1,231 @@
+package traffic
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+var (
+	sampleLine = regexp.MustCompile(`(?m)^(\w+)\{(.*)\} (\S+)$`)
+	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+)
+
+// count returns the sum of a metric's samples with these labels, such as reporter=source.
+func (m *member) count(metric string, labels ...string) (sum float64, err error) {
+	text, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/stats/prometheus", m.status))
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range sampleLine.FindAllStringSubmatch(text, -1) {
+		told := map[string]string{}
+		for _, pair := range labelPair.FindAllStringSubmatch(line[2], -1) {
+			told[pair[1]] = pair[2]
+		}
+		has := line[1] == metric
+		for _, label := range labels {
+			name, value, _ := strings.Cut(label, "=")
+			has = has && told[name] == value
+		}
+		if has {
+			n, err := strconv.ParseFloat(line[3], 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// awaitCounts waits until each metric has its sum of samples with these labels.
+func (m *member) awaitCounts(want map[string]float64, labels ...string) {
+	m.s.T.Helper()
+	if err := lab.Eventually(patience, func() error {
+		got := map[string]float64{}
+		for metric := range want {
+			n, err := m.count(metric, labels...)
+			if err != nil {
+				return err
+			}
+			got[metric] = n
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("%s %v: %v, want %v", m.Name, labels, got, want)
+		}
+		return nil
+	}); err != nil {
+		text, _ := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/stats/prometheus", m.status))
+		m.s.T.Error(err)
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "istio_") && !strings.Contains(line, "_bucket") {
+				m.s.T.Log(line)
+			}
+		}
+	}
+}
+
+// doubling answers each read of a connection with the same bytes, twice.
+func doubling(t *testing.T) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for part := make([]byte, 100); ; {
+					n, err := c.Read(part)
+					if err != nil {
+						return
+					}
+					_, _ = c.Write(bytes.Repeat(part[:n], 2))
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// talk sends five bytes over a connection of its own, reads ten, and returns the connection.
+func (s *signed) talk(to string) net.Conn {
+	s.T.Helper()
+	var c net.Conn
+	s.Check(lab.Eventually(patience, func() (err error) {
+		if c, err = net.Dial("tcp", to); err != nil {
+			return err
+		}
+		if _, err = c.Write([]byte("hello")); err == nil {
+			_, err = readFull(c, 10)
+		}
+		if err != nil {
+			c.Close()
+		}
+		return err
+	}))
+	return c
+}
+
+func readFull(c net.Conn, n int) (got []byte, err error) {
+	part := make([]byte, n)
+	for len(got) < n && err == nil {
+		var k int
+		k, err = c.Read(part)
+		got = append(got, part[:k]...)
+	}
+	return got, err
+}
+
+// Sidecars and a gateway count connections of TCP and requests under mutual TLS, by Istio's names: who called whom, by both certificates.
+// A connection is opened when the server's is made, and closed once, also one that never reached a server.
+func TestIstioCountsUnderMutualTLS(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t)
+	server := s.join("server", s.token("server"))
+	client := s.join("client", s.token("client"))
+	gateway := s.joinAs("router", "gateway", s.token("gateway"))
+	app, tcp := s.BackendAt("127.0.0.1", "app"), doubling(t)
+	vip, dead := s.Address(), s.Address()
+	web, raw, number := lab.Port(t), lab.Port(t), lab.Port(t)
+	s.ApplyAtOnce("mesh.yaml",
+		"ServiceEntry server", fmt.Sprintf(`hosts: [server.default.svc.cluster.local]
+resolution: STATIC
+location: MESH_INTERNAL
+addresses: [%s]
+ports: [{number: 80, name: http, protocol: HTTP}, {number: %d, name: tcp, protocol: TCP}]
+endpoints: [{address: %s, ports: {http: %d, tcp: %d}, labels: {app: server}, serviceAccount: server}]`, vip, number, server.ip, web, raw),
+		"ServiceEntry dead", fmt.Sprintf(`hosts: [dead.default.svc.cluster.local]
+resolution: STATIC
+location: MESH_INTERNAL
+addresses: [%s]
+ports: [{number: %d, name: tcp, protocol: TCP}]
+endpoints: [{address: %s, ports: {tcp: 1}}]`, dead, number, s.Address()),
+		"Sidecar server", fmt.Sprintf(`workloadSelector: {labels: {app: server}}
+ingress:
+- {port: {number: %d, name: http, protocol: HTTP}, defaultEndpoint: 127.0.0.1:%d}
+- {port: {number: %d, name: tcp, protocol: TCP}, defaultEndpoint: 127.0.0.1:%d}
+egress: [{hosts: [./nobody.test]}]`, web, app.Port, raw, tcp),
+		"PeerAuthentication default", "mtls: {mode: STRICT}",
+		"Gateway gw", fmt.Sprintf(`selector: {app: gateway}
+servers:
+- {port: {number: 18080, name: http, protocol: HTTP}, bind: %s, hosts: ["*"]}
+- {port: {number: 18081, name: tcp, protocol: TCP}, bind: %s, hosts: ["*"]}`, gateway.ip, gateway.ip),
+		"VirtualService gw", fmt.Sprintf(`hosts: ["*"]
+gateways: [gw]
+http: [{route: [{destination: {host: server.default.svc.cluster.local, port: {number: 80}}}]}]
+tcp: [{match: [{port: 18081}], route: [{destination: {host: server.default.svc.cluster.local, port: {number: %d}}}]}]`, number))
+	for _, m := range []*member{server, client, gateway} {
+		m.await()
+	}
+
+	opened, closed, sent, received := "istio_tcp_connections_opened_total", "istio_tcp_connections_closed_total", "istio_tcp_sent_bytes_total", "istio_tcp_received_bytes_total"
+	s.talk(fmt.Sprintf("%s:%d", vip, number)).Close()
+	kept := s.talk(fmt.Sprintf("%s:%d", vip, number))
+	defer kept.Close()
+	identity := func(account string) string { return "spiffe://cluster.local/ns/default/sa/" + account }
+	both := []string{
+		"source_workload_namespace=default", "source_principal=" + identity("client"), "destination_workload_namespace=default",
+		"destination_principal=" + identity("server"), "request_protocol=tcp", "response_flags=-",
+	}
+	one := map[string]float64{opened: 2, closed: 1, sent: 10, received: 5}
+	ofClient := append([]string{
+		"reporter=source", "source_workload=client.default", "destination_workload=server", "connection_security_policy=unknown",
+		"destination_service=server.default.svc.cluster.local", "destination_service_name=server", "destination_service_namespace=default",
+	}, both...)
+	ofServer := append([]string{"reporter=destination", "source_workload=client", "destination_workload=server.default", "connection_security_policy=mutual_tls"}, both...)
+	client.awaitCounts(one, ofClient...)
+	server.awaitCounts(one, ofServer...)
+	kept.Close()
+	two := map[string]float64{opened: 2, closed: 2, sent: 20, received: 10}
+	client.awaitCounts(two, ofClient...)
+	server.awaitCounts(two, ofServer...)
+
+	if c, err := net.Dial("tcp", net.JoinHostPort(dead, fmt.Sprint(number))); err != nil {
+		t.Error(err)
+	} else {
+		_, _ = c.Read(make([]byte, 1)) // until Envoy closes it
+		c.Close()
+	}
+	client.awaitCounts(map[string]float64{opened: 1, closed: 1, sent: 0, received: 0}, "reporter=source", "destination_service_name=dead", "destination_principal=unknown", "source_principal=unknown")
+
+	get := func(what string, ask func() error) {
+		t.Helper()
+		if err := lab.Eventually(patience, ask); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	get("the client", func() error {
+		_, err := lab.GetThrough(fmt.Sprintf("127.0.0.1:%d", client.proxy), "http://server.default.svc.cluster.local/")
+		return err
+	})
+	get("by the gateway", func() error { _, err := lab.Get("http://" + gateway.ip + ":18080/"); return err })
+	s.talk(gateway.ip + ":18081").Close()
+	for _, from := range []*member{client, gateway} {
+		account, _, _ := strings.Cut(from.Name, "-")
+		request := map[string]float64{"istio_requests_total": 1, "istio_request_duration_milliseconds_count": 1}
+		labels := []string{"response_code=200", "request_protocol=http", "source_principal=" + identity(account), "destination_principal=" + identity("server")}
+		from.awaitCounts(request, append([]string{"reporter=source", "source_workload=" + account + ".default", "destination_workload=server", "destination_service_name=server"}, labels...)...)
+		server.awaitCounts(request, append([]string{"reporter=destination", "source_workload=" + account, "destination_workload=server.default", "connection_security_policy=mutual_tls"}, labels...)...)
+	}
+	gateway.awaitCounts(map[string]float64{opened: 1, closed: 1, sent: 10, received: 5}, "reporter=source", "source_workload=gateway.default", "destination_service_name=server",
+		"source_principal="+identity("gateway"), "destination_principal="+identity("server"), "request_protocol=tcp")
+	for _, m := range []*member{client, server, gateway} {
+		if n, err := m.count("pilotlight_agent_istio_uncounted"); err != nil || n != 0 {
+			t.Errorf("%s: %v are not counted, %v", m.Name, n, err)
+		}
+	}
+}

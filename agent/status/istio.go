@@ -127,7 +127,7 @@ func peerSide(principal string) side {
 	return s
 }
 
-// serviceOf returns host, name and namespace of the service of a cluster by discovery's naming; a subset is the destination's version.
+// serviceOf returns host, name and namespace of the service of a cluster by discovery's naming, and completes the destination's namespace.
 func serviceOf(cluster string, destination *side) [3]string {
 	parts := strings.Split(cluster, "|")
 	if len(parts) != 4 || parts[3] == "" {

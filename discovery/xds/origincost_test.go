@@ -32,7 +32,7 @@ func ruled(services int) (*model.Mesh, []*networking.VirtualService) {
 	return mesh(parts...), rules
 }
 
-// To know who made a route costs a push nothing: as many values are allocated as by a loop that knows no places.
+// Places cost a push nothing: translation allocates as many values as a loop that knows no places.
 func TestOriginsCostAPushNothing(t *testing.T) {
 	m, rules := ruled(1)
 	r := router{scope: m.Scope("default", nil), gateway: model.MeshGateway, port: 9080}
@@ -59,7 +59,7 @@ func TestOriginsCostAPushNothing(t *testing.T) {
 	t.Logf("%d routes: %.0f allocations with places, %.0f without", routes, with, without)
 }
 
-// Whoever asks for origins leaves nothing behind: neither in the resources, nor in the mesh.
+// A question for origins leaves nothing behind, in the resources or in the mesh.
 func TestOriginsKeepNothing(t *testing.T) {
 	const services = 200
 	m, _ := ruled(services)

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"net"
@@ -72,65 +71,14 @@ func (m *member) awaitCounts(want map[string]float64, labels ...string) {
 	}
 }
 
-// doubling answers each read of a connection with the same bytes, twice.
-func doubling(t *testing.T) (port int) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				for part := make([]byte, 100); ; {
-					n, err := c.Read(part)
-					if err != nil {
-						return
-					}
-					_, _ = c.Write(bytes.Repeat(part[:n], 2))
-				}
-			}()
-		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// talk sends five bytes over a connection of its own, reads ten, and returns the connection.
-func (s *signed) talk(to string) net.Conn {
+// talk has a connection that has sent five bytes and read ten.
+func (s *signed) talk(to string) (c net.Conn) {
 	s.T.Helper()
-	var c net.Conn
-	s.Check(lab.Eventually(patience, func() (err error) {
-		if c, err = net.Dial("tcp", to); err != nil {
-			return err
-		}
-		if _, err = c.Write([]byte("hello")); err == nil {
-			_, err = readFull(c, 10)
-		}
-		if err != nil {
-			c.Close()
-		}
-		return err
-	}))
+	s.Check(lab.Eventually(patience, func() (err error) { c, err = lab.Talk(to); return err }))
 	return c
 }
 
-func readFull(c net.Conn, n int) (got []byte, err error) {
-	part := make([]byte, n)
-	for len(got) < n && err == nil {
-		var k int
-		k, err = c.Read(part)
-		got = append(got, part[:k]...)
-	}
-	return got, err
-}
-
-// Sidecars and a gateway count connections of TCP and requests under mutual TLS, by Istio's names: who called whom, by both certificates.
+// Sidecars and a gateway count connections of TCP and requests under mutual TLS, by Istio's names; the counts name both identities.
 // A connection is opened when the server's is made, and closed once, also one that never reached a server.
 func TestIstioCountsUnderMutualTLS(t *testing.T) {
 	t.Parallel()
@@ -138,7 +86,7 @@ func TestIstioCountsUnderMutualTLS(t *testing.T) {
 	server := s.join("server", s.token("server"))
 	client := s.join("client", s.token("client"))
 	gateway := s.joinAs("router", "gateway", s.token("gateway"))
-	app, tcp := s.BackendAt("127.0.0.1", "app"), doubling(t)
+	app, tcp := s.BackendAt("127.0.0.1", "app"), lab.Doubling(t)
 	vip, dead := s.Address(), s.Address()
 	web, raw, number := lab.Port(t), lab.Port(t), lab.Port(t)
 	s.ApplyAtOnce("mesh.yaml",

@@ -2,7 +2,7 @@ package ads
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
@@ -57,8 +57,9 @@ func (s *Server) Clients() []Client {
 	for _, st := range s.all() {
 		clients = append(clients, st.client())
 	}
-	slices.SortFunc(clients, func(a, b Client) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Connected.Compare(b.Connected))
+	sort.Slice(clients, func(i, j int) bool {
+		a, b := clients[i], clients[j]
+		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Connected.Compare(b.Connected)) < 0
 	})
 	return clients
 }

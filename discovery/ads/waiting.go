@@ -1,10 +1,10 @@
 package ads
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -33,7 +33,7 @@ func (c *crowd) waits() (out []Client) {
 		}
 		st.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b Client) int { return cmp.Compare(a.Node, b.Node) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Node < out[j].Node })
 	return out
 }
 

@@ -1,9 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -93,5 +93,5 @@ func HasErrors(problems []Problem) bool {
 
 // byLine sorts problems by their place in the file.
 func byLine(problems []Problem) {
-	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
 }

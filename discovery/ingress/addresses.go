@@ -3,6 +3,7 @@ package ingress
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,8 +35,9 @@ func Addresses(s *corev1.Service, pods []*corev1.Pod, nodes map[string]*corev1.N
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b networkingv1.IngressLoadBalancerIngress) int {
-		return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.Hostname, b.Hostname))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.Hostname, b.Hostname)) < 0
 	})
 	return slices.CompactFunc(out, func(a, b networkingv1.IngressLoadBalancerIngress) bool {
 		return a.IP == b.IP && a.Hostname == b.Hostname

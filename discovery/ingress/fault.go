@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -41,7 +42,7 @@ func (t *Table) faultsOf(i *ingress) []fault {
 			out = append(out, h.faults[i]...)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b fault) int { return cmp.Compare(a.order, b.order) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].order < out[j].order })
 	return slices.Compact(out)
 }
 
@@ -83,7 +84,7 @@ func (t *Table) Faults() (out []Fault) {
 	for name := range t.ingresses {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, Name.compare)
+	sort.Slice(names, func(i, j int) bool { return names[i].compare(names[j]) < 0 })
 	for _, name := range names {
 		for _, i := range t.ingresses[name] {
 			for _, f := range t.faultsOf(i) {

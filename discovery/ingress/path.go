@@ -3,7 +3,7 @@ package ingress
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -73,8 +73,9 @@ func unmatched(text string) string {
 
 // inOrder sorts paths by the precedence of Kubernetes: the longest first, and Exact before Prefix.
 func inOrder(paths []path) {
-	slices.SortFunc(paths, func(a, b path) int {
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), exactFirst(a.exact, b.exact))
+	sort.Slice(paths, func(i, j int) bool {
+		a, b := paths[i], paths[j]
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), exactFirst(a.exact, b.exact)) < 0
 	})
 }
 

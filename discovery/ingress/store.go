@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,8 +138,9 @@ func (s *Store) setClass(name string, c *class) {
 	}
 	if c != nil {
 		copies = append(copies, *c)
-		slices.SortFunc(copies, func(a, b class) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.store, b.store))
+		sort.Slice(copies, func(i, j int) bool {
+			a, b := copies[i], copies[j]
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.store, b.store)) < 0
 		})
 	}
 	if t.classes[name] = copies; len(copies) == 0 {
@@ -158,7 +160,7 @@ func (s *Store) setService(name Name, b *backend) {
 	forms := slices.DeleteFunc(slices.Clone(before), s.hasService)
 	if b != nil {
 		forms = append(forms, *b)
-		slices.SortFunc(forms, func(a, b backend) int { return strings.Compare(a.store, b.store) })
+		sort.Slice(forms, func(i, j int) bool { return forms[i].store < forms[j].store })
 	}
 	if t.services[name] = forms; len(forms) == 0 {
 		delete(t.services, name)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -156,7 +157,8 @@ func (t *Table) Ours(store string) map[Name]bool { return t.ours[store] }
 // Wanted returns the Secrets that the served Ingresses name for hosts that belong to them, at the last call of Changes.
 func (t *Table) Wanted() []Name {
 	if t.names == nil {
-		t.names = slices.SortedFunc(maps.Keys(t.wanted), Name.compare)
+		t.names = slices.Collect(maps.Keys(t.wanted))
+		sort.Slice(t.names, func(i, j int) bool { return t.names[i].compare(t.names[j]) < 0 })
 	}
 	return t.names
 }

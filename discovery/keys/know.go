@@ -3,6 +3,7 @@ package keys
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -47,8 +48,9 @@ func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
 		}
 		return 1
 	}
-	all = slices.SortedFunc(slices.Values(all), func(a, b model.KeyAddress) int {
-		return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.URI, b.URI))
+	all = slices.Clone(all)
+	sort.Slice(all, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(late(all[i]), late(all[j])), cmp.Compare(all[i].URI, all[j].URI)) < 0
 	})
 	all = slices.CompactFunc(all, func(a, b model.KeyAddress) bool { return a.URI == b.URI })
 	k.of, k.refused = make(map[string]*known, len(all)), nil

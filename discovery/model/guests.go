@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -130,8 +131,9 @@ func (j *judge) guests() {
 	for _, g := range j.mesh.shut {
 		all = append(all, g)
 	}
-	slices.SortFunc(all, func(a, b shutGuest) int {
-		return cmp.Or(cmp.Compare(a.guest.Host, b.guest.Host), cmp.Compare(a.guest.declaration(), b.guest.declaration()))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return cmp.Or(cmp.Compare(a.guest.Host, b.guest.Host), cmp.Compare(a.guest.declaration(), b.guest.declaration())) < 0
 	})
 	for i, g := range all {
 		if i == maxGuests {

@@ -2,7 +2,7 @@ package model
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -86,7 +86,7 @@ func (j *judge) localWorkload(meta Meta, entry *networking.WorkloadEntry) {
 	for _, number := range entry.Ports {
 		ports = append(ports, Port{Number: number})
 	}
-	slices.SortFunc(ports, func(a, b Port) int { return int(a.Number) - int(b.Number) })
+	sort.Slice(ports, func(i, j int) bool { return ports[i].Number < ports[j].Number })
 	if w := j.mesh.settings.withholdingOf(Endpoint{Address: entry.Address}, ports, meta.Namespace); w.text != "" {
 		j.note(LocalEndpoint, meta, "spec.address", "%s", w.text)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -62,8 +63,9 @@ type proxyFinding struct {
 // tell adds the findings of one code about the first proxies of a namespace, by name, and counts the others in a note about
 // the namespace.
 func (j *judge) tell(namespace string, list []proxyFinding) {
-	slices.SortFunc(list, func(a, b proxyFinding) int {
-		return cmp.Or(cmp.Compare(a.proxy, b.proxy), cmp.Compare(a.path, b.path), cmp.Compare(a.message, b.message))
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		return cmp.Or(cmp.Compare(a.proxy, b.proxy), cmp.Compare(a.path, b.path), cmp.Compare(a.message, b.message)) < 0
 	})
 	list = slices.Compact(list) // two streams of one proxy
 	told, more := map[string]bool{}, map[string]bool{}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
+	"sort"
 
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
@@ -48,8 +48,10 @@ func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	now.clashes = j.conflicts()
 	j.refused()
 	m.locate(j.notes[looked:])
-	slices.SortStableFunc(j.notes,
-		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
+	sort.SliceStable(j.notes, func(x, y int) bool {
+		a, b := j.notes[x], j.notes[y]
+		return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) < 0
+	})
 	return bounded(j.notes), now
 }
 

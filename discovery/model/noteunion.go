@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -12,8 +13,9 @@ import (
 // registries adds notes about the parts of a declaration that are not used because a registry declares the same host in
 // the same namespace. entries handles the case of two ServiceEntries.
 func (j *judge) registries() {
-	keys := slices.SortedFunc(maps.Keys(j.mesh.contested), func(a, b serviceKey) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.namespace, b.namespace))
+	keys := slices.Collect(maps.Keys(j.mesh.contested))
+	sort.Slice(keys, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(keys[i].host, keys[j].host), cmp.Compare(keys[i].namespace, keys[j].namespace)) < 0
 	})
 	for _, key := range keys {
 		all := j.mesh.contested[key]

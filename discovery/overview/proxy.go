@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -73,7 +74,10 @@ func Of(clients []ads.Client, notes []model.Note) []Proxy {
 	for _, c := range clients {
 		out = append(out, proxyOf(c, about))
 	}
-	slices.SortStableFunc(out, func(a, b Proxy) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Node, b.Node)) })
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Node, b.Node)) < 0
+	})
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -157,7 +158,7 @@ func hostsOf(m *model.Mesh) []Host {
 		}
 		out = append(out, h)
 	}
-	slices.SortStableFunc(out, func(a, b Host) int { return cmp.Compare(a.rank(), b.rank()) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].rank() < out[j].rank() })
 	return out
 }
 
@@ -184,7 +185,7 @@ func registriesOf(hosts []Host) []Registry {
 		out[i].Healthy += h.Healthy
 		out[i].Endpoints += h.Endpoints
 	}
-	slices.SortFunc(out, func(a, b Registry) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }
 

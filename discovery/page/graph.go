@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -93,8 +94,9 @@ func (g *Graph) callers(m *model.Mesh, all []model.Proxy) {
 		key.Proxies = n
 		g.Callers = append(g.Callers, key)
 	}
-	slices.SortFunc(g.Callers, func(a, b Caller) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Sidecar, b.Sidecar))
+	sort.Slice(g.Callers, func(i, j int) bool {
+		a, b := g.Callers[i], g.Callers[j]
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Sidecar, b.Sidecar)) < 0
 	})
 	g.More = max(len(g.Callers)-maxGroups, 0)
 	g.Callers = g.Callers[:len(g.Callers)-g.More]

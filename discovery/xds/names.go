@@ -1,8 +1,8 @@
 package xds
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -62,7 +62,7 @@ func names(scope *model.Scope, v Outbound) []Name {
 			out = append(out, *n)
 		}
 	}
-	slices.SortFunc(out, func(a, b Name) int { return cmp.Compare(a.Host, b.Host) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Host < out[j].Host })
 	return out
 }
 

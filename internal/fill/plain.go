@@ -1,11 +1,10 @@
 package fill
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"reflect"
-	"slices"
+	"sort"
 	"text/template"
 )
 
@@ -107,11 +106,11 @@ func sorted(v reflect.Value) ([]reflect.Value, error) {
 	keys := v.MapKeys()
 	switch key := v.Type().Key(); {
 	case key.Kind() == reflect.String:
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
 	case reflect.Zero(key).CanInt():
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.Int(), b.Int()) })
+		sort.Slice(keys, func(i, j int) bool { return keys[i].Int() < keys[j].Int() })
 	case reflect.Zero(key).CanUint():
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.Uint(), b.Uint()) })
+		sort.Slice(keys, func(i, j int) bool { return keys[i].Uint() < keys[j].Uint() })
 	default:
 		return nil, fmt.Errorf("range can't iterate over a map of keys of type %s, want texts or numbers", key)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -17,8 +18,9 @@ func (i *isolation) list() (out []Refused) {
 	for u, r := range i.refused {
 		out = append(out, Refused{u.Resource, u.Host, string(r.instead), r.text, r.since})
 	}
-	slices.SortFunc(out, func(a, b Refused) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Host, b.Host))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Host, b.Host)) < 0
 	})
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -180,7 +181,7 @@ func (s *state) problems() []config.Problem {
 	var out []config.Problem
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		all := append(slices.Clone(s.files[name].problems), duplicates[name]...)
-		slices.SortStableFunc(all, func(a, b config.Problem) int { return cmp.Compare(a.Line, b.Line) })
+		sort.SliceStable(all, func(i, j int) bool { return all[i].Line < all[j].Line })
 		out = append(out, all...)
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
@@ -76,7 +76,7 @@ func (d *Directory) Objects(kind, namespace, name string) (out []config.Written)
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b config.Written) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out
 }
 

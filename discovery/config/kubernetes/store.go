@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +110,7 @@ func (s *Store) Objects(ctx context.Context, kind, namespace, name string) (out 
 			APIVersion: o.GetAPIVersion(), Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Revision: o.GetResourceVersion(), JSON: bytes.TrimSpace(data),
 		})
 	}
-	slices.SortFunc(out, func(a, b config.Written) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Namespace+"/"+out[i].Name < out[j].Namespace+"/"+out[j].Name })
 	return out, nil
 }
 

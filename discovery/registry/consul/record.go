@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -222,7 +223,7 @@ func portsOf(instances []instance, faults []string) ([]model.Port, []string) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Port) int { return cmp.Compare(a.Number, b.Number) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Number < out[j].Number })
 	return out, faults
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -52,7 +53,10 @@ func groupsOf(r *registry) map[string]model.Group {
 	for _, c := range r.records {
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b record) int { return cmp.Or(strings.Compare(a.app, b.app), strings.Compare(a.id, b.id)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return cmp.Or(strings.Compare(a.app, b.app), strings.Compare(a.id, b.id)) < 0
+	})
 	hosts := map[string]*hosted{}
 	at := func(name string) *hosted {
 		if hosts[name] == nil {

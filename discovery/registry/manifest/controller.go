@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,11 @@ type namespace map[objectKey]held
 func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 	c := controller{out: map[objectKey]held{}, templates: n.templates()}
 	slicesOf := map[string][]held{} // EndpointSlices and Endpoints, by Service
-	for _, key := range slices.SortedFunc(maps.Keys(n), func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
+	keys := slices.Collect(maps.Keys(n))
+	sort.Slice(keys, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(keys[i].kind, keys[j].kind), cmp.Compare(keys[i].name, keys[j].name)) < 0
+	})
+	for _, key := range keys {
 		o := n[key]
 		c.problems = append(c.problems, doubts(o)...)
 		switch x := o.Object.(type) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,6 +120,6 @@ func shared(services []held, templates []template) (out []config.Problem) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b config.Problem) int { return strings.Compare(a.Object, b.Object) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Object < out[j].Object })
 	return out
 }

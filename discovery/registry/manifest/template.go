@@ -3,7 +3,7 @@ package manifest
 import (
 	"cmp"
 	"regexp"
-	"slices"
+	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,8 +47,9 @@ func (n namespace) templates() (out []template) {
 		}
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b template) int {
-		return cmp.Or(cmp.Compare(a.meta.Name, b.meta.Name), cmp.Compare(a.meta.Kind, b.meta.Kind))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(cmp.Compare(a.meta.Name, b.meta.Name), cmp.Compare(a.meta.Kind, b.meta.Kind)) < 0
 	})
 	return out
 }

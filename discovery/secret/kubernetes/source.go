@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -170,9 +171,11 @@ func (r *run) reconcile() {
 	}
 	before := r.wanted
 	r.wanted = wanted
-	for _, name := range slices.SortedFunc(maps.Keys(wanted), func(a, b secret.Name) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	}) {
+	names := slices.Collect(maps.Keys(wanted))
+	sort.Slice(names, func(i, j int) bool {
+		return slices.Compare([]string{names[i].Namespace, names[i].Name}, []string{names[j].Namespace, names[j].Name}) < 0
+	})
+	for _, name := range names {
 		if _, follows := r.follows[name]; follows {
 			if !before[name].Same(wanted[name]) {
 				r.judge(name)

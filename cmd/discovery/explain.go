@@ -40,14 +40,17 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
 	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
-	address := ask.Address(cmd)
+	way := ask.AddWay(cmd)
 	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), subcommand.AddOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if q.From == "" || q.To == "" {
 			return usage(errors.New("--from or --to is missing: want who sends, and the host"))
 		}
 		if len(paths.Objects) == 0 {
-			return ask.Explain(cmd, q, *address, output)
+			return ask.Explain(cmd, q, way, output)
+		}
+		if cmd.Flags().Changed("discoveryAddress") {
+			return usage(errors.New("--configDir and --discoveryAddress: want one of them"))
 		}
 		objects, problems, err := paths.Read(cmd.InOrStdin())
 		if err != nil {

@@ -24,11 +24,13 @@ type Certificates struct {
 // maxCertificates is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxCertificates = 4 << 20
 
-// Own is what an authority of this process adds to the secure port.
+// Own is what this process adds to the secure port.
 type Own struct {
+	Web func(net.Conn) // takes connections of HTTP/1.1, after the handshake
+
+	// Of an authority; nil without one.
 	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
 	Roots       func() *x509.CertPool            // of clients' certificates, at each Reload; those of the files are trusted too
-	Web         func(net.Conn)                   // takes connections of HTTP/1.1, after the handshake
 	Sign        func(context.Context, Application) (chain []string, err error)
 }
 
@@ -40,8 +42,8 @@ type TLS struct {
 	current atomic.Pointer[tls.Config]
 }
 
-// NewTLS reads the files. With own, which may be nil, there need not be any; clients may come without a certificate then, for
-// they come for one. They get no stream of ADS.
+// NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a certificate then,
+// for they come for one. They get no stream of ADS.
 func NewTLS(files Certificates, own *Own) (*TLS, error) {
 	t := &TLS{files: files, own: own}
 	return t, t.Reload()
@@ -50,12 +52,15 @@ func NewTLS(files Certificates, own *Own) (*TLS, error) {
 // Reload reads the files again. If it returns an error, the certificates read before stay in use.
 func (t *TLS) Reload() error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}, ClientCAs: x509.NewCertPool()}
+	signs := t.own != nil && t.own.Roots != nil
 	if t.own != nil {
-		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots().Clone()
 		config.NextProtos = []string{"http/1.1", "h2"} // the server prefers the first: clients of gRPC offer the second alone
+	}
+	if signs {
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots().Clone()
 		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.own.Certificate() }
 	}
-	if t.own == nil || t.files != (Certificates{}) {
+	if !signs || t.files != (Certificates{}) {
 		pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
 		if err != nil {
 			return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)

@@ -2,6 +2,7 @@ package ads
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -30,10 +31,15 @@ func authorize(ctx context.Context, namespace string, trustDomains []string) (id
 	if !secure {
 		return identity{}, nil
 	}
-	if len(info.State.PeerCertificates) == 0 {
+	return authorizeOver(info.State, namespace, trustDomains)
+}
+
+// authorizeOver is authorize over a connection of TLS.
+func authorizeOver(state tls.ConnectionState, namespace string, trustDomains []string) (identity, error) {
+	if len(state.PeerCertificates) == 0 {
 		return identity{}, status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
-	id, err := identityOf(info.State.PeerCertificates[0])
+	id, err := identityOf(state.PeerCertificates[0])
 	if err != nil {
 		return identity{}, status.Errorf(codes.PermissionDenied, "node is of namespace %q: %v: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT",
 			namespace, err, namespace)

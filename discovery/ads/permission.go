@@ -2,11 +2,14 @@ package ads
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
@@ -24,6 +27,17 @@ func (h *hub) maySeeObjects(ctx context.Context) error {
 			"and in plaintext to 127.0.0.1 and ::1 only")
 	}
 	return nil
+}
+
+// MaySeeAll returns an error with the reason if a client with mutual TLS may not see the whole mesh, as objects and debug pages show it: that takes
+// a certificate of the root namespace. Before the first mesh nobody may, for its settings say which namespace and trust domains these are.
+func MaySeeAll(mesh *model.Mesh, over tls.ConnectionState) error {
+	if mesh == nil {
+		return errors.New("the root namespace and the trust domains are not known yet")
+	}
+	settings := mesh.Settings()
+	_, err := authorizeOver(over, settings.RootNamespace(), settings.TrustDomains())
+	return err
 }
 
 // maySeeSecrets returns an error with the reason if a stream gets no secrets. A private key leaves discovery over mTLS

@@ -37,7 +37,7 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 	for _, desc := range services() {
 		server.RegisterService(desc, door{s, l, ctx.Done()})
 	}
-	if port, is := secure.(shared); is {
+	if port, is := secure.(shared); is && port.sign != nil {
 		security.RegisterIstioCertificateServiceServer(server, signing{Server: s, sign: port.sign})
 	}
 	var running sync.WaitGroup

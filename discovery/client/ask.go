@@ -21,19 +21,19 @@ const (
 	maxPage = 256 << 20
 )
 
-// Proxies asks the discovery at host:port, or :port of this host, for its connected proxies, and returns them as JSON.
-func Proxies(ctx context.Context, address string) ([]byte, error) {
-	return ask(ctx, http.MethodGet, address, "/debug/proxies", nil, maxPage)
+// Proxies asks a discovery for its connected proxies, and returns them as JSON.
+func Proxies(ctx context.Context, at At) ([]byte, error) {
+	return ask(ctx, http.MethodGet, at, "/debug/proxies", nil, maxPage)
 }
 
 // Config asks for the resources that a proxy was sent, by type, and returns them as JSON.
-func Config(ctx context.Context, address, node string) ([]byte, error) {
-	return ask(ctx, http.MethodGet, address, "/debug/config_dump", url.Values{"proxyID": {node}}, maxPage)
+func Config(ctx context.Context, at At, node string) ([]byte, error) {
+	return ask(ctx, http.MethodGet, at, "/debug/config_dump", url.Values{"proxyID": {node}}, maxPage)
 }
 
 // Explain asks what becomes of one request.
-func Explain(ctx context.Context, address string, q explain.Question) (road explain.Road, err error) {
-	text, err := ask(ctx, http.MethodGet, address, "/debug/explain", q.Values(), maxPage)
+func Explain(ctx context.Context, at At, q explain.Question) (road explain.Road, err error) {
+	text, err := ask(ctx, http.MethodGet, at, "/debug/explain", q.Values(), maxPage)
 	if err != nil {
 		return road, err
 	}
@@ -45,22 +45,20 @@ func Explain(ctx context.Context, address string, q explain.Question) (road expl
 
 // Envoy asks the agent at host:port, or :port of this host, for what its Envoy has, and returns Envoy's own JSON.
 func Envoy(ctx context.Context, address string) ([]byte, error) {
-	return ask(ctx, http.MethodGet, address, "/config_dump", url.Values{"include_eds": {""}}, maxPage)
+	return ask(ctx, http.MethodGet, Here(address), "/config_dump", url.Values{"include_eds": {""}}, maxPage)
 }
 
 // ask returns the body of an answer, of most bytes. The error has the text of a discovery that refuses.
-func ask(ctx context.Context, method, address, path string, query url.Values, most int64) ([]byte, error) {
+func ask(ctx context.Context, method string, at At, path string, query url.Values, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if strings.HasPrefix(address, ":") {
-		address = "127.0.0.1" + address
-	}
-	u := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
+	scheme, host, by := at.reach()
+	u := url.URL{Scheme: scheme, Host: host, Path: path, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := by.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,9 @@ func ask(ctx context.Context, method, address, path string, query url.Values, mo
 	case err != nil:
 		return nil, fmt.Errorf("read the answer of %s: %w", u.String(), err)
 	case response.StatusCode == http.StatusNotFound && strings.HasPrefix(text, "404 page"):
-		return nil, fmt.Errorf("%s has no page %s: is it a discovery of this version?", address, path)
+		return nil, fmt.Errorf("%s has no page %s: is it a discovery of this version?", host, path)
+	case scheme == "https" && response.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("%s refuses the certificate: it wants one of the mesh's root namespace; its log says more", host)
 	case response.StatusCode != http.StatusOK && text == "":
 		return nil, errors.New(response.Status)
 	case response.StatusCode != http.StatusOK:

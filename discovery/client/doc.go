@@ -1,4 +1,4 @@
-// Package client asks a running discovery on its HTTP address, for the commands beside serve.
+// Package client asks a running discovery for the commands beside serve: on its host over HTTP, from elsewhere at the secure port with a certificate.
 //
 // It does not print, and it does not start or find a discovery: commands own flags and output, discovery/status the pages.
 package client

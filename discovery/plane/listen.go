@@ -16,7 +16,7 @@ type listeners struct {
 	tls *ads.TLS
 }
 
-// listen opens all of them, or none, and returns every error. own is what an authority adds; nil for none.
+// listen opens all of them, or none, and returns every error. own is what the secure port has besides.
 func listen(c Config, own *ads.Own) (l listeners, err error) {
 	var faults []error
 	open := func(wanted bool, flag, address string) net.Listener {

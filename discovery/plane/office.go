@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,19 +28,15 @@ import (
 )
 
 const (
-	// maxApplicants bounds the connections of the HTTP door. Those of the whole secure port have a bound of their own.
-	maxApplicants = 4096
-
 	// ownAccount is the service account of discovery's own certificate, which agents expect by default.
 	ownAccount = "istio-pilot-service-account"
 )
 
 // office is an authority while it is served. A nil one is none.
 type office struct {
-	desk  *door.Desk
-	mine  *door.Own
-	conns *handed
-	log   *slog.Logger
+	desk *door.Desk
+	mine *door.Own
+	log  *slog.Logger
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
 	shared   *kubernetes.Shared   // nil for an authority of files
@@ -58,7 +52,7 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	if !a.Used {
 		return nil, nil
 	}
-	o := &office{conns: &handed{conns: make(chan net.Conn), closed: make(chan struct{})}, log: c.Log, reload: func() error { return nil }}
+	o := &office{log: c.Log, reload: func() error { return nil }}
 	authority, own, err := o.authority(c)
 	if err != nil {
 		return nil, err
@@ -187,12 +181,12 @@ func ownNames(c Config) []string {
 	return slices.Compact(slices.Sorted(slices.Values(append(out, c.Authority.Hosts...))))
 }
 
-// own returns what the secure port needs of the authority; nil without one.
-func (o *office) own() *ads.Own {
+// own returns what the secure port has besides: conns take HTTP.
+func (o *office) own(conns *handed) *ads.Own {
 	if o == nil {
-		return nil
+		return &ads.Own{Web: conns.give}
 	}
-	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.pool, Web: o.conns.give, Sign: o.sign}
+	return &ads.Own{Web: conns.give, Certificate: o.mine.Certificate, Roots: o.pool, Sign: o.sign}
 }
 
 // pool returns the roots of clients' certificates.
@@ -231,8 +225,8 @@ func statusOf(err error) error {
 	}
 }
 
-// run serves the HTTP door until ctx is done. Its connections come from the secure port, whose address is at.
-func (o *office) run(ctx context.Context, at net.Addr) error {
+// run keeps the authority until ctx is done.
+func (o *office) run(ctx context.Context) error {
 	if o.reviewer != nil {
 		defer o.reviewer.Close()
 	}
@@ -249,9 +243,6 @@ func (o *office) run(ctx context.Context, at net.Addr) error {
 	if o.issuers != nil {
 		g.Go(func() error { return onChange(ctx, o.log, o.issuers.Reload, o.issuers.Files()...) })
 	}
-	g.Go(func() error {
-		return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)
-	})
 	return g.Wait()
 }
 
@@ -262,41 +253,3 @@ func (o *office) collectors() []prometheus.Collector {
 	}
 	return []prometheus.Collector{o.desk}
 }
-
-// handed are connections that another listener has accepted.
-type handed struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-// give waits until the connection is taken, or closes it where nobody takes it any more.
-func (h *handed) give(conn net.Conn) {
-	select {
-	case h.conns <- conn:
-	case <-h.closed:
-		_ = conn.Close() // the client comes again
-	}
-}
-
-// listening is a listener of such connections.
-type listening struct {
-	*handed
-	at net.Addr
-}
-
-func (l listening) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l listening) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l listening) Addr() net.Addr { return l.at }

@@ -30,6 +30,7 @@ type Plane struct {
 	bell     page.Bell // rung when what the page shows has changed
 	hooks    *hooks
 	office   *office
+	doors    doors
 	state    *remember.Directory // nil for none
 	election *kube.Election
 	leading  []kube.Lead
@@ -44,7 +45,8 @@ func New(c Config) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := listen(c, office.own())
+	doors := doors{newHanded(), office}
+	ports, err := listen(c, office.own(doors.conns))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func New(c Config) (*Plane, error) {
 		return nil, err
 	}
 	kube.LogTo(c.Log)
-	p := &Plane{config: c, ports: ports, office: office, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
+	p := &Plane{config: c, ports: ports, office: office, doors: doors, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.proxies.OnChange(p.bell.Ring)

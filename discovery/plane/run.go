@@ -38,15 +38,17 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
 	people := page.New(&p.bell, p.facts, p.faultLines)
 	g.Go(func() error { return people.Run(ctx) })
-	g.Go(func() error { return serveHTTP(ctx, ports.web, p.pages(people).Handler(), pageBounds(), c.Log) })
+	pages := p.pages(people)
+	g.Go(func() error { return serveHTTP(ctx, ports.web, pages.Handler(), pageBounds(), c.Log) })
 	if ports.secure != nil {
+		g.Go(func() error { return p.doors.serve(ctx, ports.secure.Addr(), pages.Afar(p.maySee, c.Log), c.Log) })
 		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
 		if c.Certificates != (ads.Certificates{}) {
 			g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })
 		}
 	}
 	if p.office != nil {
-		g.Go(func() error { return p.office.run(ctx, ports.secure.Addr()) })
+		g.Go(func() error { return p.office.run(ctx) })
 	}
 	if ports.monitoring != nil {
 		g.Go(func() error {

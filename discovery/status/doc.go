@@ -17,6 +17,8 @@
 //
 //	GET /metrics /version    at the monitoring address
 //
+// At the secure port, to a certificate of the root namespace, the page of the mesh, /v1/registration, and /debug without pprof: see Afar.
+//
 // It reads state of other packages, and changes none but by release. All pages but /ready, /metrics and /version answer only programs on this host
 // (see internal/local), unless configured otherwise: they show the whole mesh, and the configuration of each proxy.
 package status

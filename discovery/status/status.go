@@ -46,18 +46,23 @@ type Pages struct {
 func (p Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", p.ready)
-	for path, value := range p.values() {
-		mux.Handle("GET "+path, p.guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
-	}
+	p.addPages(mux, p.guard)
 	mux.HandleFunc("GET /{$}", p.front)
 	mux.HandleFunc("GET /page/", p.front)
 	mux.Handle("GET /debug", p.guard(index))
 	mux.Handle("GET /debug/{$}", p.guard(index))
-	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
-	mux.Handle("GET /debug/explain", p.guard(p.explain(make(chan struct{}, 1))))
 	mux.HandleFunc("POST /debug/release", p.release)
 	p.addProfiles(mux)
 	return mux
+}
+
+// addPages adds the pages that show the mesh, behind a guard.
+func (p Pages) addPages(mux *http.ServeMux, guard func(http.HandlerFunc) http.HandlerFunc) {
+	for path, value := range p.values() {
+		mux.Handle("GET "+path, guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
+	}
+	mux.Handle("GET /debug/config_dump", guard(p.configDump))
+	mux.Handle("GET /debug/explain", guard(p.explain(make(chan struct{}, 1))))
 }
 
 // values are the pages that show a value as JSON, by path.

@@ -12,13 +12,17 @@ import (
 )
 
 // Explain asks a running discovery what becomes of a request, and prints that. Flags of settings that it has itself are refused.
-func Explain(cmd *cobra.Command, q explain.Question, address string, output *subcommand.Output) error {
+func Explain(cmd *cobra.Command, q explain.Question, way *Way, output *subcommand.Output) error {
 	for _, name := range []string{"meshConfig", "networksConfig", "domain", "loopbackEndpoints"} {
 		if cmd.Flags().Changed(name) {
 			return setting.Usage("discovery", fmt.Errorf("--%s without --configDir: a running discovery has its own", name))
 		}
 	}
-	road, err := client.Explain(cmd.Context(), address, q)
+	at, err := way.at(cmd)
+	if err != nil {
+		return err
+	}
+	road, err := client.Explain(cmd.Context(), at, q)
 	if err != nil {
 		return fmt.Errorf("ask discovery to explain: %w", err)
 	}

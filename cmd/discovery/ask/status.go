@@ -15,7 +15,8 @@ import (
 
 // Door is what the help of a command says about the way to a discovery that runs elsewhere.
 const Door = `
-It asks the pages of discovery, which answer programs on its host only: run it there, or through kubectl port-forward deploy/discovery 8080.`
+It asks the pages of discovery, which answer programs on its host only: run it there, or through kubectl port-forward deploy/discovery 8080.
+From elsewhere it asks the secure port at --discoveryAddress, with a certificate of the mesh's root namespace, as an agent has it in its --certDir.`
 
 // Status returns the command that prints the connected proxies.
 func Status() *cobra.Command {
@@ -25,12 +26,16 @@ func Status() *cobra.Command {
 		Long: `Print the connected proxies, the worst first: role, identity of the certificate, version, and for each type of resource whether the proxy
 is SYNCED, STALE (behind) or NACKED (it refuses the last one, and uses the one before). Below, what each refuses, in its own words, and
 the notes about it. PROXY is a node ID, a name, or NAMESPACE/NAME.` + "\n" + Door,
-		Example: "  discovery status\n  discovery status shop/reviews-1 -o json",
+		Example: "  discovery status\n  discovery status shop/reviews-1 -o json\n" + ExampleAfar("status"),
 		Args:    subcommand.Count(0, 1, "PROXY or none"),
 	}
-	output, address := subcommand.AddOutput(cmd), Address(cmd)
+	output, way := subcommand.AddOutput(cmd), AddWay(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		text, err := client.Proxies(cmd.Context(), *address)
+		at, err := way.at(cmd)
+		if err != nil {
+			return err
+		}
+		text, err := client.Proxies(cmd.Context(), at)
 		if err != nil {
 			return fmt.Errorf("ask for the status of proxies: %w", err)
 		}
@@ -56,7 +61,7 @@ kubectl port-forward reviews-1 15000 brings it here. A line for each that differ
 		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop --diff --agentAddr 127.0.0.1:15000",
 		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: overview.Types(),
 	}
-	output, address := subcommand.AddOutput(cmd), Address(cmd)
+	output, way := subcommand.AddOutput(cmd), AddWay(cmd)
 	diff := cmd.Flags().Bool("diff", false, "compare them with what the proxy's Envoy has")
 	agent := cmd.Flags().String("agentAddr", "127.0.0.1:15000", "the port of the proxy's agent for reads of Envoy's admin, for --diff")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -64,7 +69,11 @@ kubectl port-forward reviews-1 15000 brings it here. A line for each that differ
 		if err := overview.CheckType(only); err != nil {
 			return setting.Usage("discovery", err)
 		}
-		text, err := client.Config(cmd.Context(), *address, args[0])
+		at, err := way.at(cmd)
+		if err != nil {
+			return err
+		}
+		text, err := client.Config(cmd.Context(), at, args[0])
 		if err != nil {
 			return fmt.Errorf("ask for the configuration of %s: %w", args[0], err)
 		}

@@ -1,0 +1,64 @@
+package ask
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/client"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// Way is how a discovery is reached: on this host, or elsewhere at its secure port.
+type Way struct {
+	here, afar, name string
+	files            client.Files
+}
+
+// AddWay adds the flags of a Way.
+func AddWay(cmd *cobra.Command) *Way {
+	w := &Way{}
+	cmd.Flags().StringVar(&w.here, "httpAddr", "127.0.0.1:8080", "the address of discovery's pages on this host")
+	cmd.Flags().StringVar(&w.afar, "discoveryAddress", "", "HOST:PORT of the secure port of a discovery elsewhere, its --secureGRPCAddr; needs the three files")
+	cmd.Flags().StringVar(&w.files.Cert, "tlsCertFile", "", "certificate of the root namespace to show there, with those between it and a root, PEM")
+	cmd.Flags().StringVar(&w.files.Key, "tlsKeyFile", "", "its private key, PEM")
+	cmd.Flags().StringVar(&w.files.Roots, "caCertFile", "", "roots of discovery's certificate, PEM")
+	cmd.Flags().StringVar(&w.name, "discoveryName", "", "what discovery's certificate is for, a DNS name, an address, or spiffe://…; by default HOST of --discoveryAddress")
+	return w
+}
+
+// ExampleAfar is an example of a command that asks a discovery elsewhere.
+func ExampleAfar(command string) string {
+	return "  discovery " + command + " --discoveryAddress discovery.example:15012 --tlsCertFile cert-chain.pem --tlsKeyFile key.pem --caCertFile root-cert.pem"
+}
+
+// at returns where to ask. Flags that contradict each other, or lack one, are refused.
+func (w *Way) at(cmd *cobra.Command) (client.At, error) {
+	files := []string{"tlsCertFile", "tlsKeyFile", "caCertFile"}
+	if w.afar == "" {
+		for _, name := range append(files, "discoveryName", "discoveryAddress") {
+			if cmd.Flags().Changed(name) {
+				return client.At{}, setting.Usage("discovery", fmt.Errorf("--%s without an address in --discoveryAddress: the pages on this host take no certificate", name))
+			}
+		}
+		return client.Here(w.here), nil
+	}
+	var faults []error
+	if cmd.Flags().Changed("httpAddr") {
+		faults = append(faults, errors.New("--httpAddr and --discoveryAddress: want one of them"))
+	}
+	for _, name := range files {
+		if cmd.Flags().Lookup(name).Value.String() == "" {
+			faults = append(faults, fmt.Errorf("--%s is missing: the secure port shows the mesh to a certificate of the root namespace only", name))
+		}
+	}
+	if len(faults) > 0 {
+		return client.At{}, setting.Usage("discovery", faults...)
+	}
+	at, err := client.Afar(w.afar, w.name, w.files)
+	if err != nil {
+		return client.At{}, fmt.Errorf("ask at --discoveryAddress: %w", err)
+	}
+	return at, nil
+}

@@ -23,7 +23,7 @@ func (s *Server) Proxies() []model.Proxy {
 			w.Stream, w.Version, w.DNS = st.number, st.version, st.dns
 			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
 			if st.session != nil {
-				w.Refused = st.session.Refused()
+				w.Refused, w.Unbound = st.session.Refused(), st.session.Unbound()
 			}
 			out = append(out, w)
 		}

@@ -39,7 +39,7 @@ func (j *judge) aboutProxies(known map[int64]verdict) map[int64]verdict {
 			j.examined++
 		}
 		all[w.Stream] = v
-		for _, f := range slices.Concat(v.findings, withheldFrom(w)) {
+		for _, f := range slices.Concat(v.findings, withheldFrom(w), unbound(w)) {
 			if found[f.code] == nil {
 				found[f.code] = map[string][]proxyFinding{}
 			}

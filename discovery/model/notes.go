@@ -114,7 +114,7 @@ func streamsOf(connected []Proxy) []int64 {
 
 // Proxy is a connected proxy: the properties by which objects select it, and the ports that it can open.
 type Proxy struct {
-	Stream    int64  // number of its stream: with it the other fields are the same but for New, Refused and Withheld; 0 for none
+	Stream    int64  // number of its stream: with it the other fields are the same but for New, Refused, Unbound and Withheld; 0 for none
 	Name      string // of its Pod, or its ID's
 	Namespace string
 	Labels    map[string]string
@@ -134,6 +134,7 @@ type Proxy struct {
 	DNS          DNS    // what it says about the capture of DNS
 
 	Refused  []Refusal         // the resources that its Envoy rejected
+	Unbound  []Unbound         // the listeners that it rejected
 	Withheld map[string]string // why it does not get secrets that it requests, by their names
 }
 

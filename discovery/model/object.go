@@ -179,6 +179,7 @@ const (
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
 	WrongNamespace   Code = "wrong-namespace"   // a connected proxy's domain or Pod is of another namespace than the proxy
 	WrongDomain      Code = "wrong-domain"      // a connected proxy's DNS domain is not the mesh's
+	CannotBind       Code = "cannot-bind"       // a connected Envoy does not get the port of a listener
 	OldEnvoy         Code = "old-envoy"         // a connected Envoy is older than the configuration that it gets
 	DNSCapture       Code = "dns-capture"       // DNS is captured on one side only: by the proxy's metadata, or by what redirects and asks
 )

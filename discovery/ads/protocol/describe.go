@@ -104,6 +104,18 @@ func (p *Session) Refused() (out []model.Refusal) {
 	return out
 }
 
+// Unbound returns the listeners that the client refuses, nil for none: those that were found, or else the whole response.
+func (p *Session) Unbound() (out []model.Unbound) {
+	s := &p.types[content.LDS]
+	for _, part := range s.isolation.list() {
+		out = append(out, model.Unbound{Name: part.Resource, Text: part.Text})
+	}
+	if len(out) == 0 && s.nacked && s.nack != nil {
+		out = append(out, model.Unbound{Name: "of its configuration", Text: s.nack.Text})
+	}
+	return out
+}
+
 // Waits reports whether the last response of k has no answer yet.
 func (p *Session) Waits(k content.Kind) bool { return p.types[k].pending }
 

@@ -5,15 +5,21 @@ import (
 	"sort"
 	"time"
 
+	"google.golang.org/grpc/credentials"
+
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // Client is one connected Envoy as /debug shows it.
 type Client struct {
-	Node      string    `json:"node"` // "" until the first request has named it
-	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name,omitempty"`     // in its ID, without the namespace
-	Identity  string    `json:"identity,omitempty"` // that its certificate proves, spiffe://…; "" without one
+	Node      string `json:"node"` // "" until the first request has named it
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`     // in its ID, without the namespace
+	Identity  string `json:"identity,omitempty"` // that its certificate proves, spiffe://…; "" without one
+	// CertificateFrom and CertificateUntil are the life of that certificate, as it was shown when the proxy connected.
+	CertificateFrom  time.Time `json:"certificate_from,omitzero"`
+	CertificateUntil time.Time `json:"certificate_until,omitzero"`
+
 	Peer      string    `json:"peer"`
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
 	Variant   string    `json:"variant"`           // sotw or delta
@@ -42,6 +48,9 @@ func (st *stream) client() Client {
 		c.Name = proxyName(st.node, c.Namespace)
 		if st.proven != (identity{}) {
 			c.Identity = protocol.Clip(st.proven.String())
+			if info, is := linkOf(st.wire.Context()).AuthInfo.(credentials.TLSInfo); is && len(info.State.PeerCertificates) > 0 {
+				c.CertificateFrom, c.CertificateUntil = info.State.PeerCertificates[0].NotBefore, info.State.PeerCertificates[0].NotAfter
+			}
 		}
 	}
 	if st.session != nil {

@@ -16,12 +16,16 @@ import (
 
 // Proxy is one stream of a connected proxy.
 type Proxy struct {
-	Node      string    `json:"node"` // its ID; "" until its first request
-	Role      string    `json:"role"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	Identity  string    `json:"identity,omitempty"` // that its certificate proves; "" without one
-	Version   string    `json:"version,omitempty"`  // "envoy 1.40.0"
+	Node      string `json:"node"` // its ID; "" until its first request
+	Role      string `json:"role"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Identity  string `json:"identity,omitempty"` // that its certificate proves; "" without one
+	// CertificateFrom and CertificateUntil are the life of that certificate.
+	CertificateFrom  time.Time `json:"certificate_from,omitzero"`
+	CertificateUntil time.Time `json:"certificate_until,omitzero"`
+
+	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
 	Peer      string    `json:"peer"`
 	Variant   string    `json:"variant"`
 	Connected time.Time `json:"connected"`
@@ -84,7 +88,7 @@ func Of(clients []ads.Client, notes []model.Note) []Proxy {
 func proxyOf(c ads.Client, about map[string][]Note) Proxy {
 	role, _, _ := strings.Cut(c.Node, "~")
 	p := Proxy{
-		Node: c.Node, Role: role, Namespace: c.Namespace, Name: c.Name, Identity: c.Identity, Version: c.Version, Peer: c.Peer, Variant: c.Variant,
+		Node: c.Node, Role: role, Namespace: c.Namespace, Name: c.Name, Identity: c.Identity, CertificateFrom: c.CertificateFrom, CertificateUntil: c.CertificateUntil, Version: c.Version, Peer: c.Peer, Variant: c.Variant,
 		Connected: c.Connected, State: protocol.StateNotSent, Types: map[string]protocol.State{}, Waits: c.Waits,
 	}
 	if c.Name != "" {

@@ -230,6 +230,12 @@ func wrongs(f Facts) (out []Wrong) {
 			add("certificate", "%s ends at %s, in %s", c.Name, c.Until.UTC().Format(time.RFC3339), c.Until.Sub(f.Now).Round(time.Minute))
 		}
 	}
+	for _, p := range f.Proxies {
+		if c := (Certificate{From: p.CertificateFrom, Until: p.CertificateUntil}); !c.Until.IsZero() && c.late(p.Connected) {
+			add("certificate", "%s has connected with a certificate that ends at %s, late in its life: its agent renews one at half of that, and says on its page why not", p.Title(),
+				c.Until.UTC().Format(time.RFC3339))
+		}
+	}
 	for _, g := range f.Gone { // one whose workload is gone too has nothing to do here any more
 		if ip, err := netip.ParseAddr(g.IP); err == nil && f.Mesh != nil && len(f.Mesh.ServicesAt(ip.Unmap())) > 0 {
 			add("gone", "%s is gone since %s, and services still have an endpoint at %s", g.Name, g.At.UTC().Format(time.RFC3339), ip)

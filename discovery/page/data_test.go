@@ -38,6 +38,10 @@ func TestWrong(t *testing.T) {
 		Now: start, Awaited: "source Consul has not synced", Mesh: meshOf(map[string][]model.Health{"a.test": {0}}), Faults: []string{"source Consul: 9 groups are held"},
 		Proxies: []overview.Proxy{
 			{Namespace: "shop", Name: "web", Refused: []overview.Refused{{Type: "lds", Text: "no such filter"}}},
+			{Namespace: "shop", Name: "late", Connected: start, CertificateFrom: start.Add(-20 * time.Hour), CertificateUntil: start.Add(4 * time.Hour)},
+			{Namespace: "shop", Name: "renews", Connected: start, CertificateFrom: start.Add(-12 * time.Hour), CertificateUntil: start.Add(12 * time.Hour)},
+			{Namespace: "shop", Name: "streams on", Connected: start.Add(-20 * time.Hour), CertificateFrom: start.Add(-21 * time.Hour), CertificateUntil: start.Add(3 * time.Hour)},
+			{Namespace: "shop", Name: "of a year", Connected: start, CertificateFrom: start.Add(-9000 * time.Hour), CertificateUntil: start.Add(6 * 24 * time.Hour)},
 			{Namespace: "shop", Name: "held", Waits: protocol.Wait{Since: start, Lost: model.Tally{Had: 4, Lost: 3}}},
 		},
 		Certificates: []Certificate{
@@ -57,7 +61,10 @@ func TestWrong(t *testing.T) {
 	want := []string{
 		"not ready: source Consul has not synced", "refused: shop/web refuses LDS: no such filter", "held: shop/held keeps what it has, for it would lose 3 of its 4 clusters",
 		"fault: source Consul: 9 groups are held", "certificate: soon ends at 1970-01-18T13:46:40Z, in 144h0m0s", "certificate: at its end ends at 1970-01-12T17:46:40Z, in 4h0m0s",
-		"certificate: broken: read it: no such file", "gone: web.shop is gone since 1970-01-12T13:46:40Z, and services still have an endpoint at 10.0.0.1",
+		"certificate: broken: read it: no such file",
+		"certificate: shop/late has connected with a certificate that ends at 1970-01-12T17:46:40Z, late in its life: its agent renews one at half of that, and says on its page why not",
+		"certificate: shop/of a year has connected with a certificate that ends at 1970-01-18T13:46:40Z, late in its life: its agent renews one at half of that, and says on its page why not",
+		"gone: web.shop is gone since 1970-01-12T13:46:40Z, and services still have an endpoint at 10.0.0.1",
 		"note old-envoy: Proxy shop/old: it is old",
 	}
 	if !slices.Equal(got, want) {

@@ -22,8 +22,8 @@ func newExplain() *cobra.Command {
 		Long: "Builds what serve would send to the proxy of a workload, judges one request by it as Envoy does, and prints its road: listener, filter chain, virtual\n" +
 			"host, the routes that do not match and why, the one that does, filters, clusters, endpoints with TLS, and the outcome. Objects are named with file\n" +
 			"and line. The same is asked of the proxy of an endpoint with a service account: TLS of both sides, and policies. What only a running Envoy knows,\n" +
-			"such as a dead server, an ejected endpoint or an answer of DNS, is not judged, nor is a policy at a gateway, or a token. A workload with a service\n" +
-			"account has a certificate of the mesh; of a node --meta says it.\n\n" +
+			"such as a dead server, an ejected endpoint or an answer of DNS, is not judged. A token is read, not checked: its issuer, audiences and claims count,\n" +
+			"not its signature and times. A workload with a service account has a certificate of the mesh; of a node --meta says it.\n\n" +
 			"With --configDir it reads files alone. Without it a running discovery is asked, with the services of all registries; what connected proxies have\n" +
 			"said of themselves then counts for both sides.\n" + ask.Door,
 		Example: "  discovery explain --from shop/web --to reviews:9080\n  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,

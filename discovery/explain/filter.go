@@ -31,6 +31,13 @@ func (j *judge) filters(m *hcmv3.HttpConnectionManager, host *routev3.VirtualHos
 				return
 			}
 		default:
+			judged, refuses := j.guard(f.Name, unpack(f.GetTypedConfig()), r, left)
+			if refuses {
+				return
+			}
+			if judged {
+				continue
+			}
 			if !slices.Contains(passing, f.Name) && !isEmpty(f, own) {
 				j.skip(f.Name)
 			}

@@ -41,6 +41,8 @@ type judge struct {
 	outcomes []Outcome
 	unjudged []string // filters on the way that may answer
 	bytes    bool     // the program sends no HTTP
+	secure   bool     // the connection is TLS, which the proxy ends
+	token    token    // that a filter has found
 }
 
 // tlsOrigins returns the objects that chose how a cluster begins connections.
@@ -92,6 +94,7 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 	if chain == l.DefaultFilterChain && len(l.FilterChains) > 0 {
 		text = "the default, since no other matches"
 	}
+	j.secure = chain.TransportSocket != nil
 	for _, f := range chain.Filters {
 		switch m := unpack(f.GetTypedConfig()).(type) {
 		case *hcmv3.HttpConnectionManager:

@@ -223,6 +223,8 @@ func headers(all []string) (map[string][]string, error) {
 func placesOf(o xds.Origins, p Part) []Place {
 	var made []model.Place
 	switch {
+	case p.Policy != "":
+		made = o.Policy(p.Policy)
 	case p.TLS:
 		made = o.TLS(p.Cluster)
 	case p.Endpoint != "":

@@ -18,7 +18,7 @@ type call struct {
 	principal string     // of the client's certificate, "spiffe://..."; "" if it is not known
 	from      netip.Addr // from which the client's proxy connects
 	server    string     // SNI
-	token     bool       // it carries a token, which explain does not check
+	token     token
 }
 
 // tri is whether a condition holds: what is not known is neither.
@@ -168,9 +168,7 @@ func (c call) source(p *rbacv3.Principal) held {
 		}
 		return within("the client's address", c.from, r.RemoteIp)
 	case *rbacv3.Principal_SourcedMetadata:
-		if !c.token && r.SourcedMetadata.GetMetadataMatcher().GetFilter() == "envoy.filters.http.jwt_authn" {
-			return held{no, "the request has no token"}
-		}
+		return c.token.has(r.SourcedMetadata.GetMetadataMatcher())
 	}
 	return held{unknown, fmt.Sprintf("explain does not judge %T", p.Identifier)}
 }

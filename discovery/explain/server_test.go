@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,33 @@ func meshOf(t *testing.T, text string) *model.Mesh {
 	return model.New(slices.Values([]model.Group{{Objects: objects}}))
 }
 
+var (
+	tokens   = object("RequestAuthentication", "{jwtRules: [{issuer: a.test, jwks: '"+key+"'}]}")
+	anyToken = object("AuthorizationPolicy", `{rules: [{from: [{source: {requestPrincipals: ["*"]}}]}]}`)
+	admins   = object("AuthorizationPolicy", `{rules: [{when: [{key: "request.auth.claims[groups]", values: [admin]}]}]}`)
+)
+
+// bearer returns a header with a token of these claims.
+func bearer(claims string) string {
+	part := base64.RawURLEncoding.EncodeToString
+	return "authorization=Bearer " + part([]byte(`{"alg":"ES256"}`)) + "." + part([]byte(claims)) + ".c2ln"
+}
+
+// What keeps a token out is said with the rule, the claim and what the policy wants of it.
+func TestClaimsAreNamed(t *testing.T) {
+	q := Question{From: "shop/plain", To: "server.test", Method: "GET", Path: "/", Header: []string{bearer(`{"iss":"a.test","sub":"me","groups":["user"],"exp":1}`)}}
+	road, err := q.Answer(meshOf(t, sides+tokens+admins))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := road.Text()
+	for _, want := range []string{"the token of issuer a.test, subject me, until 1970-01-01T00:00:01Z passes if it is sound", `the token's claim groups is [user], want "admin"`, "AuthorizationPolicy shop/a spec.rules[0]"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
 // What the two sides of a connection speak is compared, and policies of the server are judged.
 func TestServers(t *testing.T) {
 	const allow, deny = "AuthorizationPolicy", "{action: DENY, rules: [%s]}"
@@ -103,7 +131,33 @@ func TestServers(t *testing.T) {
 		},
 		{
 			name: "a token", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, jwks: '"+key+"'}]}") + object(allow, `{rules: [{from: [{source: {requestPrincipals: ["*"]}}]}]}`),
-			from: "shop/plain", header: "authorization=Bearer x", want: "a server answers; unless envoy.filters.http.jwt_authn ns[shop]-policy[a]-rule[0]",
+			from: "shop/plain", header: "authorization=Bearer x", want: "401  the token is not HEADER.CLAIMS.SIGNATURE",
+		},
+		{name: "a sound token", objects: tokens + anyToken, from: "shop/plain", header: bearer(`{"iss":"a.test","sub":"me"}`), want: "a server answers; unless " + tokenTime},
+		{name: "of another issuer", objects: tokens + anyToken, from: "shop/plain", header: bearer(`{"iss":"b.test"}`), want: `401  the token is of issuer "b.test", want "a.test"`},
+		{name: "of no issuer, without a policy", objects: tokens, from: "shop/plain", header: bearer(`{}`), want: `401  the token is of issuer ""`},
+		{name: "for another audience", objects: tokens, from: "shop/plain", header: bearer(`{"iss":"a.test","aud":["shop"]}`), want: "a server answers; unless " + tokenTime},
+		{
+			name: "an audience that is not there", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, audiences: [web], jwks: '"+key+"'}]}"), from: "shop/plain",
+			header: bearer(`{"iss":"a.test","aud":"shop"}`), want: `403  the token is for the audience ["shop"], want one of ["web"]`,
+		},
+		{
+			name: "an audience as Envoy compares it", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, audiences: ['https://web/'], jwks: '"+key+"'}]}"), from: "shop/plain",
+			header: bearer(`{"iss":"a.test","aud":["shop","web"]}`), want: "a server answers; unless",
+		},
+		{name: "the claim that is wanted", objects: tokens + admins, from: "shop/plain", header: bearer(`{"iss":"a.test","groups":["user","admin"]}`), want: "a server answers; unless " + tokenTime},
+		{name: "as a text", objects: tokens + admins, from: "shop/plain", header: bearer(`{"iss":"a.test","groups":"admin"}`), want: "a server answers; unless " + tokenTime},
+		{
+			name: "a list with spaces", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, spaceDelimitedClaims: [groups], jwks: '"+key+"'}]}") + admins, from: "shop/plain",
+			header: bearer(`{"iss":"a.test","groups":"user admin"}`), want: "a server answers; unless " + tokenTime,
+		},
+		{name: "a text with spaces", objects: tokens + admins, from: "shop/plain", header: bearer(`{"iss":"a.test","groups":"user admin"}`), want: "403  no policy"},
+		{name: "another claim", objects: tokens + admins, from: "shop/plain", header: bearer(`{"iss":"a.test","groups":["user"]}`), want: "403  no policy of the server allows it; unless " + tokenTime},
+		{name: "two tokens", objects: tokens + admins, from: "shop/plain", path: "/?access_token=a.b.c", header: bearer(`{"iss":"a.test"}`), want: "a server answers; unless a check of its tokens ns[shop]-policy[a]-rule[0]"},
+		{name: "elsewhere it is no token", objects: tokens + admins, from: "shop/plain", header: "x-token=x", want: "403  no policy"},
+		{
+			name: "one of two issuers", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, jwks: '"+key+"'}, {issuer: b.test, jwks: '"+key+"'}]}") + admins, from: "shop/plain",
+			header: bearer(`{"iss":"b.test","groups":["admin"]}`), want: "a server answers; unless " + tokenTime,
 		},
 		{name: "bytes are not allowed by what only requests have", objects: object(allow, `{rules: [{to: [{operation: {methods: [GET]}}]}]}`), from: "shop/plain", port: 90, want: "the connection is closed: no policy"},
 	} {

@@ -36,14 +36,25 @@ func (a *arrival) requests(m *hcmv3.HttpConnectionManager, s Server, c call) {
 	for _, f := range m.HttpFilters {
 		switch p := unpack(f.GetTypedConfig()).(type) {
 		case *jwtv3.JwtAuthentication:
-			if c.token = carriesToken(p, c); c.token {
-				a.steps = append(a.steps, Step{Kind: "server policy", Name: f.Name, Text: "the request has a token, which explain does not check"})
-				a.unless = append(a.unless, f.Name)
+			said := authenticate(p, c.Request)
+			if said.text != "" {
+				a.steps = append(a.steps, Step{Kind: "server policy", Name: f.Name, Text: said.text})
+			}
+			if said.status != 0 {
+				a.end.Status, a.end.By, a.end.Reason = said.status, "the server's proxy", said.text
+				return
+			}
+			if c.token = said.token; said.unless != "" {
+				a.unless = append(a.unless, said.unless)
 			}
 		case *httprbacv3.RBAC:
 			if a.policy(s, p.Rules, c) {
 				a.end.Status, a.end.By = 403, "the server's proxy"
 				return
+			}
+		default:
+			if strings.HasPrefix(f.Name, "envoy.filters.http.ext_authz") {
+				a.unless = append(a.unless, f.Name)
 			}
 		}
 	}
@@ -55,54 +66,14 @@ func (a *arrival) policy(s Server, r *rbacv3.RBAC, c call) bool {
 	for i := range passed {
 		passed[i].Origins = s.Origins(Part{Policy: passed[i].Name})
 	}
-	step := Step{Kind: "server policy", Name: name, Passed: passed}
-	if name != "" {
-		step.Origins = s.Origins(Part{Policy: name})
+	step, reason := verdictOf(refuses, name, s.Origins, passed, unjudged, "server")
+	if refuses {
+		a.end.Reason = reason
 	}
-	switch {
-	case refuses && name != "":
-		step.Text = "denies it"
-		a.end.Reason = "denied by " + name + by(step.Origins)
-	case refuses:
-		step.Text = "none allows it"
-		a.end.Reason = "no policy of the server allows it"
-	case name != "":
-		step.Text = "allows it"
-	case len(unjudged) > 0:
-		step.Name, step.Text = strings.Join(unjudged, ", "), "explain does not judge it"
-		a.unless = append(a.unless, unjudged...)
-	case len(passed) == 0:
+	if step.Text == "" {
 		return false
-	default:
-		step.Text = "none denies it"
 	}
+	a.unless = append(a.unless, unjudged...)
 	a.steps = append(a.steps, step)
 	return refuses
-}
-
-// carriesToken reports whether a request has something at a place of tokens.
-func carriesToken(p *jwtv3.JwtAuthentication, c call) bool {
-	for _, provider := range p.Providers {
-		places := provider.FromHeaders
-		if len(places)+len(provider.FromParams)+len(provider.FromCookies) == 0 {
-			places = []*jwtv3.JwtHeader{{Name: "authorization", ValuePrefix: "Bearer "}}
-			if _, found := c.query("access_token"); found {
-				return true
-			}
-		}
-		for _, h := range places {
-			if value, found := c.header(h.Name); found && strings.HasPrefix(value, h.ValuePrefix) {
-				return true
-			}
-		}
-		for _, name := range provider.FromParams {
-			if _, found := c.query(name); found {
-				return true
-			}
-		}
-		if _, found := c.header("cookie"); found && len(provider.FromCookies) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -29,10 +29,15 @@ func (o InboundOrigins) Port(port uint32) []model.Place {
 }
 
 // Policy returns the rule of an AuthorizationPolicy that has a name in the filters.
-func (o InboundOrigins) Policy(name string) []model.Place {
+func (o InboundOrigins) Policy(name string) []model.Place { return policyPlaces(o.mesh, name) }
+
+// Policy is that of InboundOrigins, at a gateway.
+func (o Origins) Policy(name string) []model.Place { return policyPlaces(o.mesh, name) }
+
+func policyPlaces(m *model.Mesh, name string) []model.Place {
 	namespace, policy, rule, ok := authz.ParseRuleName(name)
 	if !ok {
 		return nil
 	}
-	return o.mesh.RulePlaces(namespace, policy, rule)
+	return m.RulePlaces(namespace, policy, rule)
 }

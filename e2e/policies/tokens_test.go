@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,6 +85,36 @@ func (m *mesh) ask(what string, status int, path string, header ...string) lab.A
 	return last
 }
 
+// explains asks discovery what becomes of such a request, which the gateway has answered with a status. It checks no signature and no time: a token with
+// such a fault it calls sound, and names what it has not checked.
+func (m *mesh) explains(what string, status int, path string, header ...string) {
+	m.T.Helper()
+	args := []string{"explain", "--httpAddr", m.Discovery.HTTP, "--from", "default/gw", "--to", "gateway.test", "--address", fmt.Sprintf("127.0.0.1:%d", m.plain), "--path", path, "-o", "json"}
+	for i := 0; i < len(header); i += 2 {
+		args = append(args, "--header", header[i]+":"+header[i+1])
+	}
+	text, err := exec.CommandContext(m.T.Context(), filepath.Join(m.Bin, "discovery"), args...).Output()
+	var road struct {
+		Outcomes []struct {
+			Status int
+			Reason string
+			Unless []string
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &road)
+	}
+	if err != nil || len(road.Outcomes) != 1 {
+		m.T.Errorf("%s: explain says %s, %v", what, text, err)
+		return
+	}
+	o := road.Outcomes[0]
+	unchecked := status == http.StatusUnauthorized && o.Status == 0 && strings.Contains(fmt.Sprint(o.Unless), "signature and times")
+	if (status == http.StatusOK) != (o.Status == 0) && !unchecked || o.Status != 0 && o.Status != status {
+		m.T.Errorf("%s: the gateway answers %d, explain says %+v", what, status, o)
+	}
+}
+
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // Tokens are checked where a rule looks for them, and only there; what is known of a sound one goes to the workload, and
@@ -122,6 +153,7 @@ func TestTokens(t *testing.T) {
 		"in its cookie, a stranger's": {401, "/", []string{"Cookie", "c=" + stranger.token(t, web)}},
 	} {
 		m.ask(what, test.status, test.path, test.header...)
+		m.explains(what, test.status, test.path, test.header...)
 	}
 
 	got := m.ask("a token that is forwarded", 200, "/", "x-token", "T "+two.token(t, web), "x-sub", "forged", "x-payload", "forged").Echo.Header
@@ -193,6 +225,7 @@ func TestClaims(t *testing.T) {
 					header = bearer(token)
 				}
 				m.ask(fmt.Sprintf("%s, token %d of %d", condition, i, status), status, "/", header...)
+				m.explains(fmt.Sprintf("%s, token %d of %d", condition, i, status), status, "/", header...)
 			}
 		}
 	}

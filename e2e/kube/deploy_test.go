@@ -78,19 +78,9 @@ func (h hand) accept(d deployment) {
 }
 
 // follow runs the commands of a page of the documentation, in their order: those in blocks that are marked sh.
-func (c *cluster) follow(page ...string) {
+func (c *cluster) follow(page string) {
 	c.t.Helper()
-	text, err := os.ReadFile(lab.Path(page...))
-	check(c.t, err)
-	blocks := strings.Split(string(text), "```sh\n")[1:]
-	if len(blocks) == 0 {
-		c.t.Fatalf("%s has no commands", filepath.Join(page...))
-	}
-	for _, block := range blocks {
-		commands, _, closed := strings.Cut(block, "\n```")
-		if !closed {
-			c.t.Fatalf("a block of %s is not closed:\n%s", filepath.Join(page...), block)
-		}
+	for _, commands := range lab.Code(c.t, page, "sh") {
 		c.shell(commands)
 	}
 }
@@ -147,7 +137,7 @@ func deployed(t *testing.T) {
 	hand := c.hand()
 	d := hand.kustomized("deploy", "kubernetes")
 	hand.accept(d)
-	c.follow("docs", "kubernetes.md")
+	c.follow("docs/kubernetes.md")
 	for _, name := range []string{"discovery", "ingressgateway"} { // the namespace admits Pods that keep the restricted policy
 		pod := d.podOf(name)
 		_, err := hand.resource(pod).Create(t.Context(), pod, metav1.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/manual"
 )
 
 // Block is a block of commands of a page, and what they print.
@@ -19,20 +21,31 @@ type Block struct {
 	Printed  bool   // a text block follows it
 }
 
-var fence = regexp.MustCompile("(?m)^```(\\w*)\n((?s).*?)^```$")
-
 // Blocks are the sh blocks of a page in Markdown. A text block that follows one, with whatever words between them, is its output.
 func Blocks(page string) (blocks []Block) {
-	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
-		content := page[at[4]:at[5]]
-		switch last := len(blocks) - 1; page[at[2]:at[3]] {
+	for _, f := range manual.Fences(page) {
+		switch last := len(blocks) - 1; f.Language {
 		case "sh":
-			blocks = append(blocks, Block{Line: 1 + strings.Count(page[:at[4]], "\n"), Commands: content})
+			blocks = append(blocks, Block{Line: f.Line, Commands: f.Text})
 		case "text":
 			if last >= 0 && !blocks[last].Printed {
-				blocks[last].Output, blocks[last].Printed = content, true
+				blocks[last].Output, blocks[last].Printed = f.Text, true
 			}
 		}
+	}
+	return blocks
+}
+
+// BlocksOf are those of a page of the documentation, which has some.
+func BlocksOf(t testing.TB, page string) []Block {
+	t.Helper()
+	text, err := os.ReadFile(Path(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := Blocks(string(text))
+	if len(blocks) == 0 {
+		t.Fatalf("%s has no commands", page)
 	}
 	return blocks
 }
@@ -59,37 +72,38 @@ const ended = "the block has ended: "
 // What the page starts it also stops.
 func Follow(t *testing.T, page string, env ...string) {
 	t.Helper()
-	text, err := os.ReadFile(Path(page))
-	if err != nil {
-		t.Fatal(err)
+	s := StartShell(t, nil, env...)
+	for _, b := range BlocksOf(t, page) {
+		s.Follow(page, b)
 	}
-	blocks := Blocks(string(text))
-	if len(blocks) == 0 {
-		t.Fatalf("%s has no commands", page)
-	}
-	s := startShell(t, env)
-	for _, b := range blocks {
-		s.follow(page, b)
-	}
+	s.Ended(page)
+}
+
+// Ended checks that what the blocks of a page have started there has ended.
+func (s *Shell) Ended(page string) {
+	s.t.Helper()
 	if err := Eventually(StopLimit, func() error {
 		if left := Children(s.Pid); len(left) != 0 {
 			return fmt.Errorf("at its end %s leaves %d programs running", page, len(left))
 		}
 		return nil
 	}); err != nil {
-		t.Error(err)
+		s.t.Error(err)
 	}
 }
 
-// shell is a bash that a page is typed into.
-type shell struct {
+// Shell is a bash that a page is typed into.
+type Shell struct {
+	Home string // where its commands begin
+
 	*Process
 	t     *testing.T
 	stdin *os.File
 	lines chan string // closed when nobody writes there any more
 }
 
-func startShell(t *testing.T, env []string) *shell {
+// StartShell starts a bash in a directory of its own, by a command that leads to another place if there is one, with further variables.
+func StartShell(t *testing.T, around []string, env ...string) *Shell {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -99,9 +113,10 @@ func startShell(t *testing.T, env []string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, home := &shell{t: t, stdin: write, lines: make(chan string)}, t.TempDir()
+	home := t.TempDir()
+	s := &Shell{Home: home, t: t, stdin: write, lines: make(chan string)}
 	s.Process, err = Start(Spec{
-		Name: "bash", Dir: t.TempDir(), Work: home, Argv: []string{"bash", "--norc", "--noprofile"},
+		Name: "bash", Dir: t.TempDir(), Work: home, Argv: append(around, "bash", "--norc", "--noprofile"),
 		Env:   append([]string{"PATH=" + Programs() + ":" + os.Getenv("PATH"), "HOME=" + home}, env...),
 		Stdin: read, Stdout: printed, Stderr: printed,
 	})
@@ -129,7 +144,8 @@ func startShell(t *testing.T, env []string) *shell {
 	return s
 }
 
-func (s *shell) follow(page string, b Block) {
+// Follow runs a block of a page, and compares what it prints.
+func (s *Shell) Follow(page string, b Block) {
 	s.t.Helper()
 	if err := Eventually(30*time.Second, func() error {
 		output, status := s.run(b.Commands)
@@ -146,7 +162,7 @@ func (s *shell) follow(page string, b Block) {
 }
 
 // run runs commands. Their status is that of the first that fails outside of a condition, or 0.
-func (s *shell) run(commands string) (output, status string) {
+func (s *Shell) run(commands string) (output, status string) {
 	s.t.Helper()
 	script := "failed=0; trap '[ $failed != 0 ] || failed=$?' ERR\n" + commands + "\ntrap - ERR; printf '\\n%s%s\\n' '" + ended + "' $failed\n"
 	if _, err := s.stdin.WriteString(script); err != nil {

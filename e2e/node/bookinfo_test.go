@@ -45,7 +45,7 @@ func (n *node) bookinfo() string {
 	n.kubectl("apply", "--server-side", "-f", definitions)
 	n.kubectl("apply", "-k", "deploy/kubernetes")
 	n.names()
-	n.available("istio-system")
+	n.page(lab.Command(n.t, "docs/kubernetes.md", "rollout status deployment/discovery deployment/ingressgateway"))
 	n.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
 	n.names()
 	n.available("bookinfo")

@@ -48,14 +48,14 @@ func built(t *testing.T, name string, settings ...string) *image {
 	needs(t, "buildah", "mmdebstrap", "tar")
 	key := strings.Join(settings, " ")
 	if builds[key] == nil {
-		images, err := buildImages(settings)
+		images, err := buildImages(lab.Command(t, "README.md", "make image"), settings)
 		check(t, err)
 		builds[key] = images
 	}
 	return builds[key][name]
 }
 
-func buildImages(settings []string) (map[string]*image, error) {
+func buildImages(build string, settings []string) (map[string]*image, error) {
 	pattern := lab.Path("run", "image", "*.tar")
 	old, err := filepath.Glob(pattern)
 	if err != nil {
@@ -66,7 +66,8 @@ func buildImages(settings []string) (map[string]*image, error) {
 			return nil, err
 		}
 	}
-	command := exec.Command(lab.Path("envoy-tools", "image"))
+	command := exec.Command("sh", "-ec", build)
+	command.Dir = lab.Path()
 	command.Env = append(os.Environ(), settings...)
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build images: %w:\n%s", err, output)

@@ -20,15 +20,19 @@ type inits struct {
 }
 
 // initScript has the arguments units, programs, and the cgroup that systemd takes for the root. With systemd everything of it ends but the cgroup.
-const initScript = `mount --make-rprivate /
+const initScript = privateScript + `mount --bind "$2" /usr/local/bin
+for file in passwd group; do mount --bind "$2/$file" "/etc/$file"; done
+` + systemdScript
+
+const privateScript = `mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs none /run
 mkdir -p /run/systemd/system
 cp -r "$1"/. /run/systemd/system/
-mount --bind "$2" /usr/local/bin
-for file in passwd group; do mount --bind "$2/$file" "/etc/$file"; done
 mount -t tmpfs none /var/lib
-umount -R /sys/fs/cgroup
+`
+
+const systemdScript = `umount -R /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup
 mkdir "/sys/fs/cgroup/$3"
 echo $$ >"/sys/fs/cgroup/$3/cgroup.procs"
@@ -43,10 +47,17 @@ find "/sys/fs/cgroup/$1" -depth -type d -exec rmdir {} +`
 
 func startInit(t *testing.T, units, programs string) inits {
 	t.Helper()
+	return startInitBy(t, nil, initScript, units, programs)
+}
+
+// startInitBy starts it by a command that leads to another place, if there is one, and a script.
+func startInitBy(t *testing.T, around []string, script, units, programs string) inits {
+	t.Helper()
 	needs(t, "/lib/systemd/systemd", "systemctl", "unshare", "nsenter", "mount", "umount", "find")
 	group := filepath.Base(filepath.Dir(units)) // it has the name of the test and a number
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--uts", "--ipc", "--propagation", "private",
-		"sh", "-ec", initScript, "sh", units, programs, group)
+	argv := append(around, "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--uts", "--ipc", "--propagation", "private",
+		"sh", "-ec", script, "sh", units, programs, group)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	said := filepath.Join(t.TempDir(), "systemd")
 	log, err := os.Create(said)
 	check(t, err)

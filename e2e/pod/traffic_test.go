@@ -40,6 +40,21 @@ func TestVerify(t *testing.T) {
 	})
 }
 
+// The command of README redirects what the pod calls, and what calls it, but for the agent's own port.
+func TestRedirectionOfREADME(t *testing.T) {
+	s := newScene(t)
+	s.pod.Must("sh", "-ec", `PATH="$1:$PATH"`+"\n"+lab.Command(t, "README.md", "pod-init"), "sh", lab.Path("envoy-tools"))
+	for _, try := range []try{
+		outward(vip+":80", "out"), outward("127.0.0.1:8080", "app:8080"), asProxy(vip+":80", "world"),
+		inward(podIP+":8080", "in"), inward(podIP+":15020", "app:15020"), inward(podIP+":15006", "refused"),
+	} {
+		places := map[string]*lab.Netns{"pod": s.pod, "world": s.world}
+		if answer, _, _ := dial(places[try.from], try.user, try.to); answer != try.answer {
+			t.Errorf("%s, user %d, to %s: answered by %q, want %q", try.from, try.user.UID, try.to, answer, try.answer)
+		}
+	}
+}
+
 // clean --keep-connections lets what is redirected live, and redirects nobody new; a clean after it leaves nothing.
 func TestCleanMayKeepConnections(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {

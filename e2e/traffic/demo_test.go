@@ -23,15 +23,15 @@ type shown struct {
 	offset         int
 }
 
-// show runs `make demo`, with further flags, until it says where the page is, at the address with this last byte.
-func show(t *testing.T, last int, flags string) shown {
+// show runs a command of README that starts the demo, with further flags, until it says where the page is, at the address with this last byte.
+func show(t *testing.T, last int, command string) shown {
 	t.Helper()
 	dir := lab.ShortDir(t)
 	s := shown{t: t, run: filepath.Join(dir, "run"), addresses: lab.Addresses(), offset: 1000 + rand.IntN(14000)}
+	command, flags, _ := strings.Cut(strings.TrimSpace(command), " DEMO=")
+	argv := append(strings.Fields(command), fmt.Sprintf("DEMO=%s -run %s -addresses %s -port-offset %d", flags, s.run, s.addresses, s.offset))
 	var err error
-	s.Process, err = lab.Start(lab.Spec{Name: "demo", Dir: dir, Env: os.Environ(), Argv: []string{
-		"make", "-C", lab.Path(), "demo", fmt.Sprintf("DEMO=%s -run %s -addresses %s -port-offset %d", flags, s.run, s.addresses, s.offset),
-	}})
+	s.Process, err = lab.Start(lab.Spec{Name: "demo", Dir: dir, Work: lab.Path(), Env: os.Environ(), Argv: argv})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +83,12 @@ func (s shown) stops(processes int) {
 
 // `make demo` comes up, answers over HTTP, says where, stops on Ctrl-C and leaves nothing running.
 func TestTheDemo(t *testing.T) {
-	show(t, 11, "").stops(1 + 1 + 5 + 5 + 5) // the demo, discovery, 5 services, 5 agents, 5 Envoys
+	show(t, 11, lab.Command(t, "README.md", "make demo")).stops(1 + 1 + 5 + 5 + 5) // the demo, discovery, 5 services, 5 agents, 5 Envoys
 }
 
 // `make demo DEMO=-mtls`: the page works, plain text reaches no sidecar, and of the mesh only productpage reads reviews.
 func TestTheDemoUnderStrict(t *testing.T) {
-	s := show(t, 16, "-mtls")
+	s := show(t, 16, lab.Command(t, "README.md", "make demo DEMO=-mtls"))
 	for last := 11; last <= 15; last++ {
 		if body, err := lab.Get(fmt.Sprintf("http://%s%d:9080/reviews/0", s.addresses, last)); err == nil || strings.Contains(err.Error(), "refused") {
 			t.Errorf("plain text to %s%d: %q, %v; want a connection that is closed", s.addresses, last, body, err)

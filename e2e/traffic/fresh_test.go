@@ -74,8 +74,8 @@ func TestFourCommandsOnAFreshMachine(t *testing.T) {
 		t.Cleanup(func() { program.Close() })
 
 		all := lab.Code(t, "docs/certificates.md", "sh")
-		if n := strings.Count(all[0], "\n"); n != 4 {
-			t.Errorf("the page has %d commands, want 4", n)
+		if n := strings.Count(all[0], "\n"); n != 4 || len(all) != 2 {
+			t.Errorf("the page has %d commands and %d blocks, want 4 and 2", n, len(all))
 		}
 		watch := lab.StartStopwatch()
 		p.commands(all[0])

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/internal/manual"
 )
 
 // release makes a directory with a binary, an image and its contents, and keys; it returns their paths.
@@ -161,10 +163,10 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// OpenSSL makes the keys, and verifies the signatures, as docs/release.md has it.
+// OpenSSL makes the keys, and verifies the signatures, by the commands of docs/release.md.
 func TestWithOpenSSL(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "agent"), "a program")
+	write(t, filepath.Join(dir, "agent-amd64"), "a program")
 	shell := func(command string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-ec", command)
@@ -173,19 +175,54 @@ func TestWithOpenSSL(t *testing.T) {
 			t.Fatalf("%s: %v: %s", command, err, out)
 		}
 	}
-	shell("openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem; openssl pkey -in key.pem -pubout -out pub.pem")
-	if err := run([]string{filepath.Join(dir, "key.pem"), filepath.Join(dir, "agent")}, io.Discard); err != nil {
+	shell(manual.Command(t, "../../docs/release.md", "openssl genpkey"))
+	if err := run([]string{filepath.Join(dir, "key.pem"), filepath.Join(dir, "agent-amd64")}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	shell("openssl base64 -d -in agent.sig -out agent.der; openssl dgst -sha256 -verify pub.pem -signature agent.der agent")
-	shell("openssl dgst -sha256 -sign key.pem -out by.der agent")
+	shell(manual.Command(t, "../../docs/release.md", "openssl dgst"))
+	shell("openssl dgst -sha256 -sign key.pem -out by.der agent-amd64")
 	text, err := os.ReadFile(filepath.Join(dir, "by.der"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "agent.sig"), base64.StdEncoding.EncodeToString(text))
-	if err := run([]string{"-verify", filepath.Join(dir, "pub.pem"), filepath.Join(dir, "agent")}, io.Discard); err != nil {
+	write(t, filepath.Join(dir, "agent-amd64.sig"), base64.StdEncoding.EncodeToString(text))
+	if err := run([]string{"-verify", filepath.Join(dir, "pub.pem"), filepath.Join(dir, "agent-amd64")}, io.Discard); err != nil {
 		t.Error(err)
+	}
+}
+
+// The arguments with which docs/release.md verifies a release are taken.
+func TestVerifyAsThePageSays(t *testing.T) {
+	words := strings.Fields(manual.Command(t, "../../docs/release.md", "sign -verify"))
+	if begin := strings.Join(words[:3], " "); begin != "go run ./envoy-tools/sign" {
+		t.Fatalf("the page runs %q", begin)
+	}
+	dir, private, public := release(t)
+	args, files := words[3:], []string{}
+	for i, arg := range args {
+		switch name := filepath.Base(arg); {
+		case name == "pub.pem":
+			args[i] = public
+		case filepath.Dir(arg) == "run/release":
+			args[i] = filepath.Join(dir, name)
+			files = append(files, args[i])
+		}
+	}
+	write(t, filepath.Join(dir, "agent-amd64"), "a program")
+	for _, suffix := range []string{".tar", ".spdx.json"} { // release has an image of another name
+		if err := os.Rename(filepath.Join(dir, "proxy-amd64"+suffix), filepath.Join(dir, "proxy-image-amd64"+suffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(append([]string{private}, files...), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(args, io.Discard); err != nil {
+		t.Error(err)
+	}
+	write(t, files[0], "another program")
+	if err := run(args, io.Discard); err == nil {
+		t.Error("another program is verified")
 	}
 }
 

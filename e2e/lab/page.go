@@ -125,6 +125,9 @@ func StartShell(t *testing.T, around []string, env ...string) *Shell {
 	}
 	read.Close()
 	printed.Close()
+	if _, err := write.WriteString("cd '" + home + "'\n"); err != nil { // a place that around leads to may begin elsewhere
+		t.Fatal(err)
+	}
 	go func() {
 		defer close(s.lines)
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {

@@ -83,8 +83,8 @@ e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-ag
 	@envoy-tools/fetch-prometheus
 	go test -tags grpcnotrace,wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
-# Their builds take ten minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
-e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS; RUN=name of one
+# Their builds take fourteen minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
+e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS, and Nomad; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
 	@envoy-tools/packages kube

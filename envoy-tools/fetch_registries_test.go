@@ -31,7 +31,7 @@ func TestFetchRegistries(t *testing.T) {
 		script(t, filepath.Join(dir, "path", name), content)
 	}
 	sources := filepath.Join(dir, "e2e", "registries")
-	for _, name := range []string{"consul/go.mod", "eureka/pom.xml", "eureka/Eureka.java"} {
+	for _, name := range []string{"consul/go.mod", "nomad/go.mod", "eureka/pom.xml", "eureka/Eureka.java"} {
 		script(t, filepath.Join(sources, name), name)
 	}
 	calls := filepath.Join(dir, "calls")
@@ -48,6 +48,7 @@ func TestFetchRegistries(t *testing.T) {
 	}{
 		{"another name", nil, []string{"consul", "zookeeper"}, "", "", "zookeeper is no registry: want", true, false},
 		{"no module", nil, []string{"consul"}, "go", "go", "go could not fetch or build Consul", true, false},
+		{"no module of Nomad", nil, []string{"nomad"}, "go", "go", "go could not fetch or build Nomad", true, false},
 		{"no jars", nil, []string{"eureka"}, "mvn", "mvn", "mvn could not download Eureka", true, false},
 		{"no compiler", nil, []string{"eureka"}, "javac", "mvn javac", "javac could not compile", true, false},
 		{"both", nil, []string{"consul", "eureka"}, "", "go mvn javac", "downloading Eureka", false, true},

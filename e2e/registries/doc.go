@@ -5,6 +5,6 @@
 //	             ▲                      │
 //	             └──── ADS ──── discovery
 //
-// They are built and fetched by envoy-tools/fetch-registries; consul, eureka and nats pin their versions. The tests are behind the
+// They are built and fetched by envoy-tools/fetch-registries; consul, eureka, nats and nomad pin their versions. The tests are behind the
 // build tag registries and run by make e2e-registries. It leaves to the adapters' own tests what a fake can show.
 package registries

@@ -58,8 +58,15 @@ type Config struct {
 	JoinTokens   Redeemer
 	Further      []Authenticator // asked in this order
 	TrustDomains func() []string // of the mesh, its own first; none before it is known
+	Rate         Rate            // of certificates in all; zero for what the two processors of a small discovery sign beside their work
 	Log          *slog.Logger
 	Now          func() time.Time
+}
+
+// Rate bounds how often something happens: every so often, and some times at once.
+type Rate struct {
+	Every  time.Duration
+	AtOnce int
 }
 
 // Desk signs certificates.
@@ -85,10 +92,14 @@ func (d *Desk) Census(roots []byte) (live, with int) {
 
 // New returns a Desk.
 func New(c Config) *Desk {
+	if c.Rate == (Rate{}) {
+		c.Rate = Rate{time.Second / inAll, inAllAtOnce}
+	}
 	return &Desk{
-		Config: c, metrics: newMetrics(), all: newPace(inAll, inAllAtOnce, 1),
-		owners: newPace(ofIdentity, ofIdentityAtOnce, remembered), strange: newPace(refusals, refusalsAtOnce, remembered),
-		census: &census{map[digest]counted{}},
+		Config: c, metrics: newMetrics(), all: newPace(c.Rate, 1),
+		owners:  newPace(Rate{time.Second / ofIdentity, ofIdentityAtOnce}, remembered),
+		strange: newPace(Rate{time.Second / refusals, refusalsAtOnce}, remembered),
+		census:  &census{map[digest]counted{}},
 	}
 }
 
@@ -229,7 +240,7 @@ func (d *Desk) queue(first, now time.Time) time.Duration {
 	if d.turn.Before(first) {
 		d.turn = first
 	}
-	if d.turn = d.turn.Add(d.all.every); d.turn.Sub(now) > longestQueue {
+	if d.turn = d.turn.Add(d.all.Every); d.turn.Sub(now) > longestQueue {
 		d.turn = now.Add(longestQueue)
 	}
 	return d.turn.Sub(now)

@@ -258,14 +258,14 @@ func TestAStormIsAdmittedAtARate(t *testing.T) {
 }
 
 func TestPaceIsBounded(t *testing.T) {
-	p := newPace(1, 2, 10)
+	p := newPace(Rate{time.Second, 2}, 10)
 	for i := range 1000 {
 		p.take(fmt.Sprint(i), begin)
 	}
 	if len(p.due) > 10 {
 		t.Errorf("%d keys, want at most 10", len(p.due))
 	}
-	p = newPace(1, 2, 10)
+	p = newPace(Rate{time.Second, 2}, 10)
 	for _, c := range []struct {
 		after time.Duration
 		want  time.Duration

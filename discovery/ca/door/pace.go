@@ -2,17 +2,14 @@ package door
 
 import "time"
 
-// pace bounds how often something happens for each key: every so often, and burst times at once. It remembers most keys.
+// pace bounds how often something happens for each key. It remembers most keys.
 type pace struct {
-	every time.Duration
-	burst int
-	most  int
-	due   map[string]time.Time // when a key has its whole burst again
+	Rate
+	most int
+	due  map[string]time.Time // when a key has all its times at once again
 }
 
-func newPace(perSecond, burst, most int) *pace {
-	return &pace{every: time.Second / time.Duration(perSecond), burst: burst, most: most, due: map[string]time.Time{}}
-}
+func newPace(r Rate, most int) *pace { return &pace{r, most, map[string]time.Time{}} }
 
 // wait returns how long a key has to wait; zero if it need not.
 func (p *pace) wait(key string, now time.Time) time.Duration {
@@ -20,7 +17,7 @@ func (p *pace) wait(key string, now time.Time) time.Duration {
 	if !known {
 		return 0
 	}
-	return max(0, due.Add(p.every).Sub(now)-time.Duration(p.burst)*p.every)
+	return max(0, due.Add(p.Every).Sub(now)-time.Duration(p.AtOnce)*p.Every)
 }
 
 // take is wait, and counts one time if there is no wait.
@@ -35,7 +32,7 @@ func (p *pace) take(key string, now time.Time) time.Duration {
 	if due.Before(now) {
 		due = now
 	}
-	p.due[key] = due.Add(p.every)
+	p.due[key] = due.Add(p.Every)
 	return 0
 }
 

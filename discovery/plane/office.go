@@ -14,8 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
@@ -217,12 +219,21 @@ func statusOf(err error) error {
 	case errors.As(err, &refusal):
 		return status.Error(codes.Unauthenticated, "refused")
 	case errors.As(err, &busy) && busy.Cause == "rate":
-		return status.Errorf(codes.ResourceExhausted, "too many requests, come again after %s", busy.After.Round(time.Millisecond))
+		return later(codes.ResourceExhausted, "too many requests", busy.After)
 	case errors.As(err, &busy):
-		return status.Errorf(codes.Unavailable, "not now, come again after %s", busy.After.Round(time.Millisecond))
+		return later(codes.Unavailable, "not now", busy.After)
 	default:
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+}
+
+// later says when a client of gRPC shall come again: to people, and as Google's RetryInfo.
+func later(code codes.Code, text string, after time.Duration) error {
+	s := status.Newf(code, "%s, come again after %s", text, after.Round(time.Millisecond))
+	if told, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}); err == nil {
+		s = told
+	}
+	return s.Err()
 }
 
 // run keeps the authority until ctx is done.

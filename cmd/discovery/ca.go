@@ -29,7 +29,14 @@ func newCA() *cobra.Command {
 		Short: "Begin to replace the root and key of the authority, or say how far that is",
 		Long: `Make a new root and key beside those of the authority: of --caDir, as the user of discovery, where it runs; or of --caSecret, from anywhere with the
 right to list and update that Secret. Running discoveries replace the old ones in steps: agents get both roots within minutes; after --caMaxTTL, or
---rootOverlap where that is longer, the new one signs; when no certificate of the old one lives, that is forgotten. Called again, the command says how far that is.`,
+--rootOverlap where that is longer, the new one signs; when no certificate of the old one lives, that is forgotten. Called again, the command says how far that is, and how many of the certificates that are known
+came with both roots.
+
+The time is what proves that each agent trusts the new root, those that are cut off too: a certificate that lives after it was signed with both roots. So no
+step waits for an agent, and none is done before its time because all have acknowledged.
+
+All discoveries of one authority need the same --caMaxTTL before a rotation begins: one that does not run now cannot say how long its certificates live.
+Running ones whose --caMaxTTL differs are named, and the longest counts.`,
 		Args: noArgs,
 	}
 	abort := rotate.Flags().Bool("abort", false, "keep the old root, as long as the new one has signed nothing")

@@ -451,3 +451,37 @@ func TestAnAPIServerThatIsAwayForADay(t *testing.T) {
 		t.Errorf("%v, until %s", err, leaf.NotAfter)
 	}
 }
+
+// Replicas whose certificates may live for different times are named while a root is replaced, and the longer life counts.
+func TestReplicasWithDifferentLives(t *testing.T) {
+	api, at := &server{}, begin
+	one, two := newReplica("one", api, at), newReplica("two", api, at)
+	both := func(now time.Time) string {
+		t.Helper()
+		for range 3 {
+			for _, r := range []*replica{one, two} {
+				if err := r.turn(t, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return strings.Join(two.Lines(), "; ")
+	}
+	both(at)
+	api.rotate(t, at)
+	if text := both(at.Add(time.Minute)); strings.Contains(text, "--caMaxTTL") {
+		t.Errorf("of the same lives is told: %s", text)
+	}
+	one.Terms.Most = 3 * life
+	want := fmt.Sprintf("--caMaxTTL is %s at two and %s at one: give all replicas the longer one", life, 3*life)
+	if text := both(at.Add(2 * time.Minute)); !strings.Contains(text, want) {
+		t.Errorf("two says %q, want that it names %q", text, want)
+	}
+	if phase := two.State().Rotation; phase.Phase != ca.Trust || phase.Most != 3*life {
+		t.Errorf("the rotation is %+v, want that it waits for %s", phase, 3*life)
+	}
+	both(at.Add(time.Minute + life + ca.Late(life)))
+	if phase := two.State().Rotation.Phase; phase != ca.Trust {
+		t.Errorf("%s after the shorter life", phase)
+	}
+}

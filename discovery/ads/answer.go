@@ -18,7 +18,7 @@ func (st *stream) logWithheld(asked *content.Names, denied error) {
 		if denied != nil {
 			why = status.Convert(denied).Message()
 		} else {
-			why = st.shown.Withheld(name, st.reader)
+			why = st.shown.Withheld(name, st.reader, st.hub.lacking)
 		}
 		_, logged := st.withheld[name]
 		if why == st.withheld[name] || !logged && len(st.withheld) == maxWithheld {

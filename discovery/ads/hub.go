@@ -20,8 +20,9 @@ type hub struct {
 	objects objects
 	history history
 	metrics *metrics
-	onNews  func() // see OnNews
-	changed func() // see OnChange
+	onNews  func()                              // see OnNews
+	changed func()                              // see OnChange
+	lacking func(namespace, name string) string // see Lacking
 
 	streamed atomic.Int64 // streams that were opened
 

@@ -76,3 +76,6 @@ func proxyName(id, namespace string) string {
 // OnNews sets the function that is called when Proxies has something new: a proxy has connected, is found to refuse a
 // part of its configuration, or does not get a secret. f must return at once. Call OnNews before Serve.
 func (s *Server) OnNews(f func()) { s.onNews = f }
+
+// Lacking sets what says more, for people, of a secret that a proxy asks for and nobody has brought. It is called before Run.
+func (s *Server) Lacking(f func(namespace, name string) string) { s.lacking = f }

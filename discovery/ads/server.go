@@ -34,7 +34,7 @@ type Server struct {
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
-		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}, changed: func() {}},
+		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}, lacking: func(string, string) string { return "" }, changed: func() {}},
 		crowd: crowd{streams: map[*stream]bool{}, apart: map[*stream]bool{}},
 		rate:  newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}

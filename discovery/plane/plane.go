@@ -114,6 +114,7 @@ func (p *Plane) joinSources() {
 	}
 	if gateways := newOfGateways(c.Cluster, c.GatewaySecrets); gateways != nil {
 		p.server.Secrets["gatewaySecrets"] = gateways.reader
+		p.proxies.Lacking(gateways.lacking)
 		p.server.Judge = judges{p.reporter, gateways}
 	}
 	p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {

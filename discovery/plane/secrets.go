@@ -4,6 +4,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 	secretfile "github.com/pilotlight/pilotlight/discovery/secret/file"
 	secrets "github.com/pilotlight/pilotlight/discovery/secret/kubernetes"
 )
@@ -29,6 +30,11 @@ func newOfGateways(from Cluster, accounts []Name) *ofGateways {
 
 // Judge requests the Secrets that the Gateways of a mesh name.
 func (g *ofGateways) Judge(m *model.Mesh) { g.reader.Want(wantedByGateways(m.Objects(), g.accounts)) }
+
+// lacking says why a secret that a proxy asks for is not there.
+func (g *ofGateways) lacking(namespace, name string) string {
+	return lackingOfGateway(secret.Name{Namespace: namespace, Name: name}, g.accounts, g.reader.Known())
+}
 
 // ofIngresses are the Secrets that the ingress proxies may receive: those of a directory, and those of the API server that
 // are not there.

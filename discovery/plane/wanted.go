@@ -1,6 +1,9 @@
 package plane
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -21,6 +24,25 @@ func wantedByGateways(objects []*model.Object, accounts map[string][]string) (ou
 		}
 	}
 	return out
+}
+
+// lackingOfGateway says why a secret is not there, of what was read for Gateways.
+func lackingOfGateway(name secret.Name, accounts map[string][]string, read map[secret.Name]string) string {
+	if len(accounts[name.Namespace]) == 0 {
+		return fmt.Sprintf("--gatewaySecrets names no service account of namespace %q, so no Secret of it is read", name.Namespace)
+	}
+	fault, asked := read[name]
+	if !asked { // a Secret has the roots for clients too, by a name of their own
+		name.Name = strings.TrimSuffix(name.Name, "-cacert")
+		fault, asked = read[name]
+	}
+	switch {
+	case !asked:
+		return "no Gateway of the namespace names it"
+	case fault != "":
+		return fmt.Sprintf("Secret %s/%s %s", name.Namespace, name.Name, fault)
+	}
+	return ""
 }
 
 // lookup is what was read of Secrets in one place: whether there is such a place, and the fault of each Secret, "" for none.

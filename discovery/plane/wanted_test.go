@@ -39,6 +39,23 @@ func TestWantedByIngresses(t *testing.T) {
 	}
 }
 
+// A proxy that asks for a secret which nobody has brought is told about by what would bring it.
+func TestASecretThatAGatewayLacks(t *testing.T) {
+	accounts := map[string][]string{"shop": {"ingress"}}
+	read := map[secret.Name]string{{Namespace: "shop", Name: "gone"}: "is not there", {Namespace: "shop", Name: "good"}: ""}
+	for name, want := range map[secret.Name]string{
+		{Namespace: "bank", Name: "gone"}:        `--gatewaySecrets names no service account of namespace "bank", so no Secret of it is read`,
+		{Namespace: "shop", Name: "gone"}:        "Secret shop/gone is not there",
+		{Namespace: "shop", Name: "gone-cacert"}: "Secret shop/gone is not there",
+		{Namespace: "shop", Name: "stray"}:       "no Gateway of the namespace names it",
+		{Namespace: "shop", Name: "good"}:        "",
+	} {
+		if got := lackingOfGateway(name, accounts, read); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestFaultsOfIngresses(t *testing.T) {
 	name := ingress.Name{Namespace: "shop", Name: "a"}
 	of := func(fault string) lookup { return lookup{true, map[secret.Name]string{secret.Name(name): fault}} }

@@ -91,10 +91,14 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 			if strings.Join(got, " ") != test.want {
 				t.Errorf("gets %q, want %q", got, test.want)
 			}
+			lacking := func(namespace, name string) string { return "nobody has brought " + namespace + "/" + name }
 			for name := range shelf {
-				if why := g.Withheld(name, r); (why == "") != slices.Contains(got, name) {
+				if why := g.Withheld(name, r, lacking); (why == "") != slices.Contains(got, name) {
 					t.Errorf("%s: the reason for withholding it is %q", name, why)
 				}
+			}
+			if why := g.Withheld("none", r, lacking); !strings.HasSuffix(why, "has no secret of this name: nobody has brought "+r.Outbound.Namespace+"/none") {
+				t.Errorf("a secret that is not there is withheld by %q", why)
 			}
 			if r.Secrets = false; g.Snapshot(r)[SDS].Size() != 0 {
 				t.Error("a stream that asks for no secrets has some")

@@ -318,6 +318,11 @@ func TestMalformedRecords(t *testing.T) {
 	if len(s.messages) != 2 || s.messages[0].text != "malformed record skipped" {
 		t.Errorf("told %v, want each record once", s.messages)
 	}
+	tell(map[string]model.Group{"keys": {Faults: []string{"no answer"}, Fetched: true}})
+	if last := s.messages[len(s.messages)-1].text; last != "what a policy names was not fetched, what was fetched last stays" {
+		t.Errorf("of keys that are not to be had it is told %q", last)
+	}
+	tell(map[string]model.Group{"keys": {}})
 	want := []string{"new: port 99999", "x: port 99999"}
 	if diff := cmp.Diff(want, s.sources["a"].report().Malformed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -91,6 +91,9 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			if shut && !group.Malformed() {
 				text = "malformed policy, which has no earlier form, keeps out whom it could have named"
 			}
+			if group.Fetched {
+				text = "what a policy names was not fetched, what was fetched last stays"
+			}
 			if group.Unread {
 				text = "a part of a source cannot be read, what it had of it is not removed"
 			}

@@ -218,7 +218,7 @@ func (r *run) learn(a answer, out map[string]model.Group) {
 	result, group := "ok", model.Group{}
 	switch {
 	case a.err != nil:
-		result, group.Faults, changed = "error", []string{a.err.Error()}, of.fault != was
+		result, group.Faults, group.Fetched, changed = "error", []string{a.err.Error()}, true, of.fault != was
 	case changed || was != "":
 		group.Objects, changed = []*model.Object{model.KeySet(a.URI, a.keys)}, true
 	}

@@ -42,6 +42,10 @@ type Group struct {
 	// is deleted because a new run has not sent it again.
 	Unread bool
 
+	// Fetched marks a group whose record is asked for elsewhere, such as a key set: with Faults only it was not to be had, or not
+	// usable there, and nobody here has made a mistake.
+	Fetched bool
+
 	// Lapsed marks a group with less in it than before, because the registry no longer lists a part of the record and has
 	// not said that it was removed. If most endpoints of a source lapse at once, they are held.
 	Lapsed bool

@@ -162,6 +162,28 @@ func TestStandIns(t *testing.T) {
 }
 
 // As in Istio, a proxy without another namespace is of the one in its domain.
+// A name that ends with another namespace than the node's is noticed.
+func TestStray(t *testing.T) {
+	for _, test := range []struct {
+		name, domain, namespace string
+		want                    string // the namespace of the name; empty where nothing is strange
+	}{
+		{"web.shop", "shop.svc.cluster.local", "shop", ""},
+		{"stray.shop", "default.svc.cluster.local", "default", "shop"},
+		{"stray.shop", "default.svc.cluster.local", "shop", ""}, // by NAMESPACE
+		{"web", "default.svc.cluster.local", "default", ""},
+		{"10.0.0.9", "default.svc.cluster.local", "default", ""},
+		{"web.example.com", "default.svc.cluster.local", "default", ""},
+		{"web.shop", "service.consul", "default", ""},
+		{"web.shop", "", "default", ""},
+	} {
+		said, stray := Stray(node.ID{Name: test.name, Domain: test.domain}, test.namespace)
+		if stray != (test.want != "") || stray && said != test.want {
+			t.Errorf("%s of %s in %s: %q, %v; want %q", test.name, test.domain, test.namespace, said, stray, test.want)
+		}
+	}
+}
+
 func TestNamespace(t *testing.T) {
 	for _, test := range []struct {
 		domain string

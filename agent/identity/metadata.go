@@ -25,6 +25,13 @@ const metadataLimit = 512 << 10
 // Pod holds the workload's data from files of Kubernetes' downward API.
 type Pod struct{ Labels, Annotations map[string]string }
 
+// Stray returns the namespace with which the name of a node ends, as Kubernetes makes names, NAME.NAMESPACE, and whether that is another one than the node's
+// own. In domains without namespaces, such as Consul's, names say nothing.
+func Stray(id node.ID, namespace string) (said string, stray bool) {
+	_, said, found := strings.Cut(id.Name, ".")
+	return said, found && !strings.Contains(said, ".") && namespaceIn(id.Domain) != "" && said != namespace
+}
+
 // Describe returns the node metadata: the pod's labels and annotations, overridden by the environment. Labels and
 // annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself, as
 // in pilot-agent.

@@ -66,6 +66,10 @@ func Resolve(config Config, host Host) (*Proxy, error) {
 	p.config.Envoy.Concurrency, p.config.Params.MemoryLimit = limits.workers, limits.memory
 	params, derived, err := paramsOf(p.config, p.env, host)
 	p.params, p.derived = params, append(limits.derived, derived...)
+	if said, stray := identity.Stray(params.Node, params.Metadata.Namespace); err == nil && stray {
+		config.Log.Warn("the proxy is not of the namespace that its id ends with: --domain or the metadata NAMESPACE decides",
+			"id", params.Node.Name, "ends", said, "namespace", params.Metadata.Namespace, "domain", params.Node.Domain)
+	}
 	faults := multierror.Append(nil, err)
 	p.workload, err = workloadOf(p.env, config.Ports.Status.Number, params.Node.IP, host.Addresses)
 	return p, multierror.Append(faults, err).ErrorOrNil()

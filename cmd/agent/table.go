@@ -126,7 +126,8 @@ func (s *settings) controlPlane() []setting.Setting {
 		{
 			Name: "pilotIdentity", Kind: setting.Text(&s.pilotIdentity, "a SPIFFE URI"),
 			Help: "the identity that discovery must show under MUTUAL_TLS (default: istio-pilot's, in the " +
-				"namespace of discoveryAddress)",
+				"namespace of discoveryAddress: the second part of a name of two parts, as of discovery.istio-system, so that a machine " +
+				"such as first.example needs this flag)",
 		},
 		{
 			Name: "certDir", Default: "/etc/certs", Kind: setting.Name(&s.certDir, "a directory"),
@@ -136,7 +137,7 @@ func (s *settings) controlPlane() []setting.Setting {
 		{
 			Name: "caAddress", Kind: setting.Address(&s.caAddress, true),
 			Help: "authority that signs the workload's certificate, as discovery serve --ca is; by default, if --caRoots is given, discoveryAddress, with 15012 for 15010. The agent makes the key, gets the certificate before it is ready, and " +
-				"renews it. discoveryAddress is then the same by default, controlPlaneAuthPolicy MUTUAL_TLS, and certDir a directory in configPath, or where that is open to others in the agent's own directory there",
+				"renews it. A name of two parts is NAME.NAMESPACE: see --pilotIdentity. discoveryAddress is then the same by default, controlPlaneAuthPolicy MUTUAL_TLS, and certDir a directory in configPath, or where that is open to others in the agent's own directory there",
 		},
 		{Name: "caRoots", Kind: setting.Path(&s.caRoots), Help: "roots of the authority's own certificate, PEM; read at each attempt"},
 		{

@@ -320,7 +320,7 @@ func TestMalformedRecords(t *testing.T) {
 	}
 	tell(map[string]model.Group{"keys": {Faults: []string{"no answer"}, Fetched: true}})
 	if last := s.messages[len(s.messages)-1].text; last != "what a policy names was not fetched, what was fetched last stays" {
-		t.Errorf("of keys that are not to be had it is told %q", last)
+		t.Errorf("of keys that are not to be had the log says %q", last)
 	}
 	tell(map[string]model.Group{"keys": {}})
 	want := []string{"new: port 99999", "x: port 99999"}

@@ -120,7 +120,7 @@ func (d *slowDoor) await(ctx context.Context, who string) bool {
 }
 
 // judge returns an error unless each caller has a certificate, and counts how often one was sent away for longer than an agent waits by itself. It says
-// what was wrong, such as a caller that has come before the time that it was told.
+// what was wrong, such as a caller that has come before the time of its Retry-After.
 func (d *slowDoor) judge() (wrong []string, away int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +136,7 @@ func (d *slowDoor) judge() (wrong []string, away int, err error) {
 				away++
 			}
 			if n > 0 && v.arrived.Sub(visits[n-1].answered) < visits[n-1].after {
-				wrong = append(wrong, fmt.Sprintf("%s comes again after %s, and was told %s", who, v.arrived.Sub(visits[n-1].answered), visits[n-1].after))
+				wrong = append(wrong, fmt.Sprintf("%s comes again after %s, and its Retry-After was %s", who, v.arrived.Sub(visits[n-1].answered), visits[n-1].after))
 			}
 		}
 	}

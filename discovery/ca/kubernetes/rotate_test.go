@@ -470,7 +470,7 @@ func TestReplicasWithDifferentLives(t *testing.T) {
 	both(at)
 	api.rotate(t, at)
 	if text := both(at.Add(time.Minute)); strings.Contains(text, "--caMaxTTL") {
-		t.Errorf("of the same lives is told: %s", text)
+		t.Errorf("where the lives are the same it is written: %s", text)
 	}
 	one.Terms.Most = 3 * life
 	want := fmt.Sprintf("--caMaxTTL is %s at two and %s at one: give all replicas the longer one", life, 3*life)

@@ -25,6 +25,8 @@ type mover struct {
 	name, ip   string
 	port       int // of its sidecar, for its clients
 	program    int // behind it
+	further    []*further
+	other      *mover // whose further ports it asks
 	moves      int
 	proxy      string // of its sidecar's outbound HTTP
 	stop       func()
@@ -38,7 +40,7 @@ func (w *world) mover(authority *lab.Authority, name string, last int) *mover {
 	w.T.Cleanup(program.Close)
 	return &mover{
 		w: w, authority: authority, name: name, ip: fmt.Sprintf("%s%d", w.Addresses, last),
-		port: lab.Port(w.T), program: portOf(program.Listener.Addr().String()), stop: func() {},
+		port: lab.Port(w.T), program: portOf(program.Listener.Addr().String()), stop: func() {}, further: w.furtherPorts(name),
 	}
 }
 
@@ -50,24 +52,26 @@ kind: ServiceEntry
 metadata: {name: %[1]s, namespace: default}
 spec:
   hosts: [%[1]s.test]
-  ports: [{number: 80, name: http, protocol: HTTP}]
+  ports: [{number: 80, name: http, protocol: HTTP}%[5]s]
   location: MESH_INTERNAL
   resolution: STATIC
-  endpoints: [{address: %[2]s, ports: {http: %[3]d}, serviceAccount: %[1]s, labels: {app: %[1]s}}]
+  endpoints: [{address: %[2]s, ports: {http: %[3]d%[6]s}, serviceAccount: %[1]s, labels: {app: %[1]s}}]
 ---
 apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: %[1]s, namespace: default}
 spec:
   workloadSelector: {labels: {app: %[1]s}}
-  ingress: [{port: {number: %[3]d, name: http, protocol: HTTP}, bind: %[2]s, defaultEndpoint: "127.0.0.1:%[4]d"}]
-  egress: [{hosts: ["*/*"]}]
+  ingress: [{port: {number: %[3]d, name: http, protocol: HTTP}, bind: %[2]s, defaultEndpoint: "127.0.0.1:%[4]d"}%[7]s]
+  egress: [%[8]s{hosts: ["*/*"]}]
 ---
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: %[1]s, namespace: default}
 spec: {host: %[1]s.test, trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 1}}}} # a connection of before stays as it is
-`, m.name, m.ip, m.port, m.program)
+`, m.name, m.ip, m.port, m.program, m.all(m, ", {number: %[1]d, name: %[2]s, protocol: %[3]s}"), m.all(m, ", %[2]s: %[4]d"),
+		m.all(m, `, {port: {number: %[4]d, name: %[2]s, protocol: %[3]s}, bind: %[6]s, defaultEndpoint: "127.0.0.1:%[5]d"}`),
+		m.all(m.other, `{port: {number: %[1]d, name: %[2]s, protocol: %[3]s}, bind: %[6]s, captureMode: NONE, hosts: ["*/*"]}, `))
 }
 
 func (m *mover) identity() lab.Identity {
@@ -149,8 +153,8 @@ func (m *mover) takesPlain(want bool) {
 }
 
 // Two workloads move from istiod and Istio's agents to ours, one after the other. Before, between and after, each reaches the other
-// under PERMISSIVE, STRICT and DISABLE: by mutual TLS, as the account that it has, but under DISABLE; plain text reaches neither
-// under STRICT.
+// under PERMISSIVE, STRICT and DISABLE, over HTTP, gRPC, and TCP where the client or the server speaks first: by mutual TLS, as the account that it
+// has, but under DISABLE; plain text reaches neither under STRICT.
 func TestWorkloadsMoveOneByOne(t *testing.T) {
 	w := newWorld(t)
 	authority, err := lab.NewAuthority("mesh")
@@ -158,6 +162,7 @@ func TestWorkloadsMoveOneByOne(t *testing.T) {
 	server := w.istiod()
 	w.serve()
 	a, b := w.mover(authority, "a", 1), w.mover(authority, "b", 2)
+	a.other, b.other = b, a
 	w.write("movers.yaml", a.config()+b.config())
 	a.toIstiod(server)
 	b.toIstiod(server)
@@ -168,6 +173,7 @@ func TestWorkloadsMoveOneByOne(t *testing.T) {
 			t.Logf("a: %s, b: %s, %s", a.controlled, b.controlled, mode)
 			for _, m := range []*mover{a, b} {
 				m.takesPlain(mode != "STRICT")
+				m.takesPlainFurther(mode)
 			}
 			asA, asB := a.account(), b.account()
 			if mode == "DISABLE" {
@@ -175,6 +181,8 @@ func TestWorkloadsMoveOneByOne(t *testing.T) {
 			}
 			a.asks(b, asA)
 			b.asks(a, asB)
+			a.asksFurther(b, asA)
+			b.asksFurther(a, asB)
 		}
 	}
 	if log := w.discovery.Log(); strings.Contains(log, "refused") || strings.Contains(log, "refuses") {

@@ -40,16 +40,16 @@ demo: ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its 
 # before them has compiled: with cgo, they would have all of it compiled a third time.
 pure := ./discovery/config ./discovery/ingress ./discovery/inject ./discovery/model ./discovery/xds
 
-# These count memory, or simulate ten thousand agents: the race detector finds nothing in them that the tests beside them do not
-# show, and makes them last two minutes and a half.
-costly := ^TestALongAnswerCostsWhatIsKept$$|^TestAHerd$$
+# These count memory, or simulate ten thousand agents, or eight clients that take all of a processor: the race detector finds nothing
+# in them that the tests beside them do not show, and makes them last two minutes each beside other work.
+costly := ^TestALongAnswerCostsWhatIsKept$$|^TestAHerd$$|^TestHostileClients$$
 
 # The tests with a real Envoy wait for other processes most of the time: two of a package run at once, on any number of
 # processors, and packages beside each other. They have no race detector: the programs that they test are built as they are
 # shipped. They run each time: go test does not see that a program which a test starts is another one.
 test: packages bin/envoy build ## run every test, those with a real Envoy included
 	go test -timeout 10m . $(pure)
-	go test -timeout 10m -run '$(costly)' ./agent/relay ./discovery/registry/...
+	go test -timeout 10m -run '$(costly)' ./agent/relay ./discovery/ads ./discovery/registry/...
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
 	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
 

@@ -3,7 +3,7 @@
 .PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-axe envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-prometheus envoy-tools/fetch-registries envoy-tools/fetch-spire envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
+scripts := envoy-tools/fetch-axe envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-pebble envoy-tools/fetch-peers envoy-tools/fetch-prometheus envoy-tools/fetch-registries envoy-tools/fetch-spire envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
@@ -77,12 +77,13 @@ e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, im
 	go test -tags grpcnotrace,pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
 # Their builds take seven minutes of two cores the first time, and seconds from then on.
-e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's pilot-agent and istiod, Prometheus, SPIRE, gRPC in Python and Java; RUN=name of one
+e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's pilot-agent and istiod, Pebble, Prometheus, SPIRE, gRPC in Python and Java; RUN=name of one
 	@envoy-tools/packages wire
 	@envoy-tools/fetch-peers
+	@envoy-tools/fetch-pebble
 	@envoy-tools/fetch-prometheus
 	@envoy-tools/fetch-spire
-	go test -tags grpcnotrace,wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
+	go test -tags grpcnotrace,wire -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
 # Their builds take fourteen minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS, and Nomad; RUN=name of one

@@ -40,7 +40,7 @@ var absent = map[string]string{
 	"Kubernetes": "discovery/registry/kubernetes", "Consul": "discovery/registry/consul", "Eureka": "discovery/registry/eureka",
 	"Cloud Foundry": "discovery/registry/cloudfoundry", "other config stores": "discovery/config/kubernetes", "injection": "discovery/inject",
 	"Ingress objects": "discovery/ingress", "several clusters": "discovery/registry/kubernetes/clusters.go",
-	"status written to objects": "discovery/kube/status.go", "keys of a `jwksUri`": "discovery/keys", "certificates of Gateways by ACME": "discovery/acme",
+	"status written to objects": "discovery/kube/status.go", "keys of a `jwksUri`": "discovery/keys", "certificates of Gateways by ACME for replicas": "discovery/acme/kubernetes",
 }
 
 // Each claim of the README is shown by tests that exist, and parts that it calls absent are absent.

@@ -36,7 +36,7 @@ const (
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/kube/networking discovery/ingress " +
-		"discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
+		"discovery/acme discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/records/parse.go agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
@@ -165,7 +165,7 @@ var rules = []rule{
 			"the model must not be shaped by one consumer",
 	},
 	{
-		who: "...", except: "discovery/authz discovery/authz/authztest discovery/model discovery/xds discovery/config/... discovery/ingress discovery/ads e2e/adsbench",
+		who: "...", except: "discovery/acme discovery/authz discovery/authz/authztest discovery/model discovery/xds discovery/config/... discovery/ingress discovery/ads e2e/adsbench",
 		never: "import istio.io/...",
 		why:   "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
 	},
@@ -240,6 +240,9 @@ var rules = []rule{
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
+	{who: "discovery/acme", only: "discovery/model", why: "which certificates are needed, and when, follows from a mesh and a record: files and requests are the client's"},
+	{who: "discovery/acme/client", only: "discovery/acme discovery/keys discovery/model discovery/secret internal/bounded internal/durable internal/regular", why: "it asks issuers, and serves what they give: its caller says which gateways are connected"},
+	{who: "...", except: "discovery/acme/client", never: "import golang.org/x/crypto/acme/...", why: "one room speaks ACME"},
 	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},

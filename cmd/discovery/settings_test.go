@@ -11,7 +11,7 @@ import (
 func TestEverySettingHasItsPlace(t *testing.T) {
 	samples := map[string]string{
 		"text": "x", "path": "/x", "address": "127.0.0.1:1", "duration": "7s", "int": "7", "number": "7.5", "bool": "true", "URL": "http://h:1",
-		"list": "a,b", "pairs": "a=b", "name": "a/b", "names": "a/b,c/d", "ports": "81,444", "logLevel": "warn", "logFormat": "json",
+		"list": "a,b", "pairs": "a=b", "name": "a/b", "names": "a/b,c/d", "issuers": "lets=https://a.test/dir,email=ops@a.test", "ports": "81,444", "logLevel": "warn", "logFormat": "json",
 	}
 	lines := func(given ...setting.Given) []string {
 		t.Helper()

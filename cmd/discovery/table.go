@@ -31,6 +31,7 @@ func (s *settings) table() setting.Table {
 		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
+		under("Certificates and secrets", s.issuers()),
 		under("Authority", s.authority()),
 		under("Pushes", s.pushes()),
 		under("Limits of proxies", s.limitsOfProxies()),

@@ -9,7 +9,7 @@ import (
 )
 
 // Credentials returns the names of the secrets that a Gateway serves, sorted; none for any other object, and none of
-// the secrets of Ingresses.
+// the secrets of Ingresses, and no issuer.
 func Credentials(o *model.Object) (names []string) {
 	gateway, is := o.Spec.(*networking.Gateway)
 	if !is {
@@ -20,5 +20,5 @@ func Credentials(o *model.Object) (names []string) {
 		names = append(names, s.GetTls().GetCredentialNames()...)
 	}
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" || isIngressCredential(name) })
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" || isIngressCredential(name) || isIssuer(name) })
 }

@@ -54,6 +54,7 @@ func server(f field, s *networking.Server) {
 		serverHost(f.at("hosts").item(i), host)
 	}
 	serverProtocol(f, s)
+	issued(f, s)
 }
 
 func serverHost(f field, host string) {
@@ -100,7 +101,9 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 	}) {
 		f.at(name).filePath(path)
 	}
-	f.at("credentialName").credential(t.CredentialName)
+	if !isIssuer(t.CredentialName) {
+		f.at("credentialName").credential(t.CredentialName)
+	}
 	f.at("caCertCredentialName").credential(t.CaCertCredentialName)
 	for i, name := range t.CredentialNames {
 		f.at("credentialNames").item(i).credential(name)
@@ -166,6 +169,9 @@ func (f field) credential(name string) {
 	if strings.HasPrefix(name, externalCredential) {
 		f.warnf("is %q, for a server of secrets beside the proxy, of which discovery knows nothing: the secret never comes, and connections are "+
 			"closed; want the name of a secret, or certificates in files", name)
+	}
+	if model.Issuer(name) != "" || name == "acme://" {
+		f.errorf("is %q, which names an issuer of certificates: want that in credentialName of a Gateway's server alone", name)
 	}
 	if isIngressCredential(name) {
 		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)

@@ -18,6 +18,22 @@ func TestGateway(t *testing.T) {
 		`, []string{
 			`2: warning: spec.servers[0].tls.credentialName: is "sds://a", for a server of secrets beside the proxy, of which discovery knows nothing: the secret never comes, and connections are closed; want the name of a secret, or certificates in files`,
 		}},
+		"a certificate of an issuer": {`
+			servers:
+			- {port: {number: 443, name: a, protocol: HTTPS}, hosts: [a.com, ./b.com], tls: {mode: SIMPLE, credentialName: "acme://lets-1"}}
+			- {port: {number: 443, name: b, protocol: HTTPS}, hosts: ["*.a.com", 10.0.0.1, "*"], tls: {mode: SIMPLE, credentialName: "acme://lets"}}
+			- {port: {number: 443, name: c, protocol: HTTPS}, hosts: [c.com], tls: {mode: SIMPLE, credentialName: "acme://lets/bank/gw/https"}}
+			- {port: {number: 443, name: d, protocol: HTTPS}, hosts: [d.com], tls: {mode: SIMPLE, credentialNames: [a, "acme://lets"]}}
+			- {port: {number: 443, name: e, protocol: HTTPS}, hosts: [e.com], tls: {mode: MUTUAL, credentialName: "acme://lets"}}
+			- {port: {number: 443, name: f, protocol: HTTPS}, hosts: [f.com], tls: {mode: MUTUAL, credentialName: "acme://lets", caCertCredentialName: roots}}
+		`, []string{
+			`3: error: spec.servers[1].hosts[0]: is "*.a.com" under credentialName acme://lets, whose issuer proves names one by one: want a whole name, or another certificate`,
+			`3: error: spec.servers[1].hosts[1]: is "10.0.0.1" under credentialName acme://lets, whose issuer proves names one by one: want a whole name, or another certificate`,
+			`3: error: spec.servers[1].hosts[2]: is "*" under credentialName acme://lets, whose issuer proves names one by one: want a whole name, or another certificate`,
+			`4: error: spec.servers[2].tls.credentialName: is "acme://lets/bank/gw/https", want acme://NAME with the name of an issuer: small letters, digits and -`,
+			`5: error: spec.servers[3].tls.credentialNames[1]: is "acme://lets", which names an issuer of certificates: want that in credentialName of a Gateway's server alone`,
+			`6: error: spec.servers[4].tls.caCertCredentialName: is missing: mode MUTUAL needs the roots of clients, which an issuer does not give`,
+		}},
 		"an Ingress' certificate": {`
 			servers:
 			- {port: {number: 443, name: https, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "kubernetes-ingress://shop/a"}}

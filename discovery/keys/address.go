@@ -53,8 +53,14 @@ type resolver interface {
 // nowhere else.
 type dialer struct {
 	resolver resolver
-	inside   bool // addresses inside are allowed
+	inside   bool   // addresses inside are allowed
+	flag     string // that allows them
 	connect  func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Dial returns what connects to addresses of the Internet, and with inside to others too, which a flag allows.
+func Dial(inside bool, flag string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialer{net.DefaultResolver, inside, flag, (&net.Dialer{}).DialContext}.dial
 }
 
 func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -72,7 +78,7 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	var last error
 	for _, ip := range all {
 		if !d.inside && Inside(ip) {
-			last = fmt.Errorf("dial %s: %s is an address inside, which is not asked: want one of the Internet, or --jwksInside", host, ip)
+			last = fmt.Errorf("dial %s: %s is an address inside, which is not asked: want one of the Internet, or --%s", host, ip, d.flag)
 			continue
 		}
 		conn, err := d.connect(ctx, network, net.JoinHostPort(ip.Unmap().String(), port))

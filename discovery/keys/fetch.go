@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 
@@ -29,9 +28,8 @@ type Fetcher struct {
 // New returns a Fetcher. roots verify servers of https, nil for those of the system; inside allows addresses that are not of
 // the Internet.
 func New(roots *x509.CertPool, inside bool) *Fetcher {
-	d := dialer{net.DefaultResolver, inside, (&net.Dialer{}).DialContext}
 	return &Fetcher{&http.Client{CheckRedirect: redirect, Transport: &http.Transport{
-		DialContext: d.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader, // and no proxy of the environment: it would dial what nobody judged
+		DialContext: Dial(inside, "jwksInside"), DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader, // and no proxy of the environment: it would dial what nobody judged
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}}}
 }

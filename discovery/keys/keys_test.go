@@ -68,7 +68,7 @@ func TestDialsWhatWasJudged(t *testing.T) {
 		"none":                {[][]string{{}}, false, "", "it has no address"},
 	} {
 		dialled, dns := "", &names{lists: test.lists}
-		d := dialer{dns, test.inside, func(_ context.Context, _, address string) (net.Conn, error) {
+		d := dialer{dns, test.inside, "jwksInside", func(_ context.Context, _, address string) (net.Conn, error) {
 			dialled = address
 			client, _ := net.Pipe()
 			return client, nil

@@ -38,8 +38,9 @@ type Mesh struct {
 	twins            map[string]bool          // keys that several objects have
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	policies         policies
-	keySets          map[string]string // by jwksUri
-	keyAddresses     []KeyAddress      // those that policies name
+	keySets          map[string]string     // by jwksUri
+	keyAddresses     []KeyAddress          // those that policies name
+	questions        map[string][]Question // of issuers, by the namespace of gateways
 	settings         Settings
 	delta            Delta
 	memory           *Memory
@@ -188,6 +189,8 @@ func (m *Mesh) addObject(o *Object) {
 		hosts.set(host, append(hosts.values[host], &Config[*networking.DestinationRule]{o.Meta, spec}))
 	case *networking.Sidecar:
 		m.sidecars = append(m.sidecars, &Config[*networking.Sidecar]{o.Meta, spec})
+	case *networking.HTTPRoute:
+		m.addQuestion(o, spec)
 	case *networking.Gateway:
 		m.gateways = append(m.gateways, &Config[*networking.Gateway]{o.Meta, spec})
 	case *security.AuthorizationPolicy:

@@ -84,6 +84,9 @@ func (m *Mesh) indexNamespaces() {
 	for namespace := range m.policies {
 		n.gateways[namespace] = true
 	}
+	for namespace := range m.questions {
+		n.gateways[namespace] = true
+	}
 	for _, s := range m.sidecars {
 		n.special[s.Namespace] = true
 	}

@@ -181,5 +181,9 @@ const (
 	WrongDomain      Code = "wrong-domain"      // a connected proxy's DNS domain is not the mesh's
 	CannotBind       Code = "cannot-bind"       // a connected Envoy does not get the port of a listener
 	OldEnvoy         Code = "old-envoy"         // a connected Envoy is older than the configuration that it gets
+	UnknownIssuer    Code = "unknown-issuer"    // no issuer of certificates has the name
+	ACMENoHTTP       Code = "acme-no-http"      // no connected gateway serves a host at port 80, where an issuer asks
+	ACMERefused      Code = "acme-refused"      // an issuer has given no certificate
+	ACMEWaits        Code = "acme-waits"        // an issuer asks to wait
 	DNSCapture       Code = "dns-capture"       // DNS is captured on one side only: by the proxy's metadata, or by what redirects and asks
 )

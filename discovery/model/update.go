@@ -130,7 +130,7 @@ func sameObject(a, b *Object) bool {
 func (g Group) Settings() bool {
 	for _, o := range g.Objects {
 		switch o.Spec.(type) {
-		case *meshconfig.MeshConfig, *meshconfig.MeshNetworks, *security.JWTRule:
+		case *meshconfig.MeshConfig, *meshconfig.MeshNetworks, *security.JWTRule, *networking.HTTPRoute:
 		default:
 			return false
 		}

@@ -29,6 +29,7 @@ type Reporter struct {
 	recheck   chan struct{}    // the same mesh is to be judged again
 	notes     atomic.Pointer[[]model.Note]
 	onJudged  func(*model.Mesh, []model.Note)
+	also      func() []model.Note // nil for none
 }
 
 // New returns a Reporter; connected returns the proxies that are connected now.
@@ -51,6 +52,9 @@ func (r *Reporter) Judge(m *model.Mesh) {
 // OnJudged sets a function that is called after each judgement, with all notes of the mesh. OnJudged must be called
 // before Run.
 func (r *Reporter) OnJudged(do func(*model.Mesh, []model.Note)) { r.onJudged = do }
+
+// Also adds notes that do not follow from the mesh alone. It must be called before Run.
+func (r *Reporter) Also(notes func() []model.Note) { r.also = notes }
 
 // Recheck queues the newest mesh once more, since a proxy has refused a part of it. It returns at once.
 func (r *Reporter) Recheck() {
@@ -85,6 +89,9 @@ func (r *Reporter) Run(ctx context.Context) error {
 		began := time.Now()
 		var notes []model.Note
 		notes, judged = mesh.NotesAfter(judged, r.connected()...)
+		if r.also != nil {
+			notes = append(notes, r.also()...)
+		}
 		if r.report(notes); r.onJudged != nil {
 			r.onJudged(mesh, notes)
 		}

@@ -35,6 +35,7 @@ type Config struct {
 	Cluster      Cluster
 
 	Ingress        Ingress
+	Issuers        Issuers
 	GatewaySecrets Names // service accounts of gateways, which receive the Secrets that Gateways of their namespace name
 	Webhooks       Webhooks
 

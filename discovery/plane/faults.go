@@ -21,7 +21,7 @@ func (c Config) Faults(fault Fault) (faults []error) {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
 	return slices.Concat(faults, c.clusterFaults(), c.ingressFaults(fault), c.registryFaults(fault), c.consulFaults(fault), c.eurekaFaults(fault),
-		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.Authority.faults(fault), c.sharedFaults(), c.debounceFaults(fault))
+		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.Authority.faults(fault), c.issuerFaults(fault), c.sharedFaults(), c.debounceFaults(fault))
 }
 
 func (c Config) debounceFaults(fault Fault) []error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/acme/client"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
 )
@@ -77,6 +78,12 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) {
 			c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 1, Most: 1}, Secret: Name{"n", "s"}}
 		}, "--caSecret is given, and --registries does not name Kubernetes"},
+		{func(c *Config) { c.Issuers.Gateways = Names{name("a/b")} }, "--acmeGateways or --acmeInside is given without --acmeIssuer"},
+		{func(c *Config) { c.Issuers.Of, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, Names{name("a/b")} }, `--stateDir "": want a directory: keys and certificates`},
+		{func(c *Config) { c.Issuers.Of, c.StateDir = client.Issuers{{Name: "a"}}, "s" }, `--acmeGateways "": want the service accounts`},
+		{func(c *Config) {
+			c.Issuers.Of, c.StateDir, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, "s", Names{name("a/b")}
+		}, ""},
 		{func(c *Config) { c.Authority.Used = true }, `--caDir "": want a directory`},
 		{func(c *Config) { c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 2, Most: 1}} }, "--caTTL 2ns: want at most --caMaxTTL, which is 1ns"},
 		{

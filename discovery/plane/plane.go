@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/acme/client"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
@@ -31,6 +32,7 @@ type Plane struct {
 	hooks    *hooks
 	office   *office
 	doors    doors
+	issuers  *client.Client      // nil for none
 	state    *remember.Directory // nil for none
 	election *kube.Election
 	leading  []kube.Lead
@@ -63,6 +65,9 @@ func New(c Config) (*Plane, error) {
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.proxies.OnChange(p.bell.Ring)
 	p.joinSources()
+	if err := p.joinIssuers(); err != nil {
+		return nil, err
+	}
 	p.joinState()
 	p.keySets = sets
 	p.keySets.join(p.server)
@@ -126,7 +131,7 @@ func (p *Plane) joinSources() {
 	if statuses != nil {
 		p.leading = append(p.leading, statuses.Run)
 	}
-	if len(p.server.Secrets) > 0 {
+	if len(p.server.Secrets) > 0 || len(c.Issuers.Of) > 0 {
 		p.proxies.SetSecrets(secret.Set{}) // before a proxy subscribes: one that is refused does not subscribe again
 	}
 	if others := c.others(p.server); others != nil {

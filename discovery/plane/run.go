@@ -55,6 +55,9 @@ func (p *Plane) Run(ctx context.Context) error {
 			return serveHTTP(ctx, ports.monitoring, status.Monitoring(version.Get(), p.metrics()...), pageBounds(), c.Log)
 		})
 	}
+	if p.issuers != nil {
+		g.Go(func() error { return p.issuers.Run(ctx) })
+	}
 	if p.hooks != nil {
 		g.Go(func() error { return p.hooks.run(ctx, ports.webhooks, c.Patience.Sync) })
 	}
@@ -81,7 +84,7 @@ func (p *Plane) awaited() string {
 
 // faultLines returns a line for each fault that does not make discovery unready.
 func (p *Plane) faultLines() []string {
-	return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines())
+	return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines(), p.issuerLines())
 }
 
 // release ends the hold of a source, or of what proxies keep that came back.
@@ -110,5 +113,5 @@ func (p *Plane) metrics() []prometheus.Collector {
 	if p.state != nil {
 		all = append(all, p.state)
 	}
-	return append(append(all, p.hooks.collectors()...), p.office.collectors()...)
+	return slices.Concat(all, p.hooks.collectors(), p.office.collectors(), p.issuerMetrics())
 }

@@ -113,7 +113,7 @@ func TestKinds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(all) != 14 { // the types of model.Spec, and that of key sets
+	if len(all) != 15 { // the types of model.Spec, and those of key sets and challenges
 		t.Errorf("there are %d kinds", len(all))
 	}
 }

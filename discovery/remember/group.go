@@ -42,6 +42,7 @@ func kinds() map[string]protoreflect.FullName {
 		out[kind] = protoreflect.FullName("istio.security.v1beta1." + kind)
 	}
 	out["KeySet"] = "istio.security.v1beta1.JWTRule"
+	out["Challenge"] = "istio.networking.v1alpha3.HTTPRoute"
 	return out
 }
 

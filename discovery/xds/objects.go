@@ -41,7 +41,7 @@ func Objects(m *model.Mesh, encode func(*model.Object) *anypb.Any) map[string][]
 // objectType returns "" for kinds that Istio's generator does not serve.
 func objectType(o *model.Object) string {
 	switch o.Kind {
-	case "MeshNetworks", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
+	case "MeshNetworks", "Challenge", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
 		return ""
 	case "MeshConfig":
 		return meshConfigType

@@ -10,6 +10,9 @@
 // Prometheus scrapes agents and discovery, and answers what Flagger, Kiali, our dashboards and our alerts ask. SPIRE's agents serve certificates to
 // Envoys of ours.
 //
-// They are built and fetched by envoy-tools/fetch-peers, fetch-prometheus and fetch-spire; istio, spire, java and python pin their versions. The tests are behind
+// Pebble, an ACME server, gives certificates to gateways.
+//
+// They are built and fetched by envoy-tools/fetch-peers, fetch-pebble, fetch-prometheus and fetch-spire; istio, java, pebble, python and spire pin
+// their versions. The tests are behind
 // the build tag wire and run by make e2e-wire. It leaves to e2e/traffic what Envoy makes of our configuration.
 package wire

@@ -1,0 +1,157 @@
+package acme
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// server is one of a Gateway: an HTTPS one of an issuer, or with issuer "" a plain one.
+func server(port uint32, issuer string, hosts ...string) *networking.Server {
+	s := &networking.Server{Port: &networking.Port{Number: port, Name: "p" + string(rune('a'+port%26)), Protocol: "HTTP"}, Hosts: hosts}
+	if issuer != "" {
+		s.Port.Protocol, s.Tls = "HTTPS", &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: "acme://" + issuer}
+	}
+	return s
+}
+
+func gateway(namespace, name, selects string, servers ...*networking.Server) *model.Object {
+	return &model.Object{Meta: model.Meta{Kind: "Gateway", Namespace: namespace, Name: name}, Spec: &networking.Gateway{
+		Selector: map[string]string{"gateway": selects}, Servers: servers,
+	}}
+}
+
+func workload(namespace, name string) model.Proxy {
+	return model.Proxy{Namespace: namespace, Labels: map[string]string{"gateway": name}, Gateway: true}
+}
+
+func TestWanted(t *testing.T) {
+	edge := []model.Proxy{workload("edge", "gw")}
+	for name, test := range map[string]struct {
+		objects   []*model.Object
+		connected []model.Proxy
+		want      []string // keys, with the hosts without port 80
+	}{
+		"one host":                        {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "./A.test"), server(80, "", "*"))}, edge, []string{"edge lets a.test"}},
+		"hosts are one certificate":       {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "b.test", "a.test"), server(80, "", "*.test"))}, edge, []string{"edge lets a.test,b.test"}},
+		"no port 80 of a host":            {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "b.test", "a.test"), server(80, "", "a.test"))}, edge, []string{"edge lets a.test,b.test !b.test"}},
+		"port 80 is of another gateway":   {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "a.test")), gateway("shop", "h", "other", server(80, "", "a.test"))}, edge, []string{"edge lets a.test !a.test"}},
+		"port 80 is taken by other bytes": {[]*model.Object{gateway("shop", "g", "gw", server(80, "lets", "a.test")), gateway("shop", "h", "gw", server(80, "", "a.test"))}, edge, []string{"edge lets a.test !a.test"}},
+		"nobody is connected":             {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "a.test"))}, nil, nil},
+		"a namespace without an account":  {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "a.test"))}, []model.Proxy{workload("shop", "gw")}, nil},
+		"a foreign issuer":                {[]*model.Object{gateway("shop", "g", "gw", server(443, "evil", "a.test"), server(80, "", "*"))}, edge, nil},
+		"a wildcard and an address":       {[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "*.test", "10.0.0.1"), server(80, "", "*"))}, edge, nil},
+		"the host of an older Gateway": {
+			[]*model.Object{gateway("bank", "g", "gw", server(443, "lets", "a.test")), gateway("shop", "h", "gw", server(443, "lets", "a.test", "b.test"), server(80, "", "*"))},
+			edge,
+			[]string{"edge lets a.test", "edge lets b.test"},
+		},
+		"each namespace proves for itself": {
+			[]*model.Object{gateway("shop", "g", "gw", server(443, "lets", "a.test")), gateway("edge", "h", "gw", server(80, "", "*"))},
+			[]model.Proxy{workload("edge", "gw"), workload("rim", "gw")},
+			[]string{"edge lets a.test", "rim lets a.test"},
+		},
+	} {
+		m := model.New(slices.Values([]model.Group{{Objects: test.objects}}))
+		sets, _ := Wanted(m, test.connected, []string{"edge", "rim"}, []string{"lets"}, nil)
+		var got []string
+		for _, s := range sets {
+			text := s.Key()
+			if len(s.NoHTTP) > 0 {
+				text += " !" + strings.Join(s.NoHTTP, ",")
+			}
+			got = append(got, text)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestUnknownIssuers(t *testing.T) {
+	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{gateway("shop", "g", "gw", server(443, "evil", "a.test"), server(444, "lets", "b.test"))}}}))
+	notes := Unknown(m, []string{"lets"})
+	if len(notes) != 1 || notes[0].Code != model.UnknownIssuer || notes[0].Path != "spec.servers[0].tls.credentialName" || !strings.Contains(notes[0].Message, `"lets"`) {
+		t.Errorf("%+v", notes)
+	}
+}
+
+// A name of a certificate stays with its server, and no credentialName of a Gateway is the name of another's.
+func TestNamesOfCertificates(t *testing.T) {
+	if got := model.IssuedSecret(model.Meta{Namespace: "shop", Name: "g"}, server(443, "lets", "a.test")); got != "acme://lets/shop/g/pb" {
+		t.Error(got)
+	}
+}
+
+func TestDue(t *testing.T) {
+	day := 24 * time.Hour
+	held := Record{}.Issued([]byte("k"), []byte("c"), start, start.Add(90*day))
+	for name, test := range map[string]struct {
+		r    Record
+		want time.Time
+	}{
+		"nothing is held":       {Record{}, time.Time{}},
+		"held":                  {held, start.Add(60 * day)},
+		"a try is under way":    {Record{}.Begin(start, 0.5), start.Add(time.Minute)},
+		"an order goes on":      {Record{}.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
+		"a renewal goes on":     {held.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
+		"a failure":             {Record{}.Begin(start, 0.5).Failed(start, "x", 0, false, true, 0.5), start.Add(time.Minute)},
+		"the issuer says later": {Record{}.Begin(start, 0.5).Failed(start, "x", time.Hour, true, false, 0.5), start.Add(time.Hour)},
+		"the issuer says never": {Record{}.Begin(start, 0.5).Failed(start, "x", 1000*day, true, false, 0.5), start.Add(mostPause)},
+	} {
+		if got := test.r.Due(); !got.Equal(test.want) {
+			t.Errorf("%s: due at %s, want %s", name, got, test.want)
+		}
+	}
+	for failures, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 10: 512 * time.Minute, 11: lastRetry, 1000: lastRetry} {
+		if got := pause(failures, 0.5); got != want {
+			t.Errorf("after %d failures %s, want %s", failures, got, want)
+		}
+	}
+	if low, high := pause(1, 0), pause(1, 1); low != 54*time.Second || high != 66*time.Second {
+		t.Errorf("a minute is %s to %s", low, high)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "-7": 0, "soon": 0, "99999999999999": 0,
+		start.Add(time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"): time.Hour, start.Add(-time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"): 0,
+	} {
+		if got := RetryAfter(value, start); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestNotesOfARecord(t *testing.T) {
+	set := Set{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}, Places: []Place{{Path: "spec"}}}
+	waits := Record{Issuer: "lets"}.Begin(start, 0.5)
+	for name, test := range map[string]struct {
+		r    Record
+		s    Set
+		code model.Code
+	}{
+		"held":       {Record{}.Issued(nil, []byte("c"), start, start.Add(time.Hour)), set, ""},
+		"no port 80": {Record{}, Set{Issuer: "lets", Hosts: set.Hosts, NoHTTP: set.Hosts, Places: set.Places}, model.ACMENoHTTP},
+		"refused":    {waits.Failed(start, "no\x1b[31m\nway", 0, false, true, 0.5), set, model.ACMERefused},
+		"limited":    {waits.Failed(start, "too many", time.Hour, true, false, 0.5), set, model.ACMEWaits},
+	} {
+		notes := test.r.Notes(test.s, start)
+		switch {
+		case test.code == "" && len(notes) == 0:
+		case len(notes) != 1 || notes[0].Code != test.code || strings.ContainsAny(notes[0].Message, "\x1b\n"):
+			t.Errorf("%s: %+v, want %q", name, notes, test.code)
+		}
+	}
+	if text := Clip(strings.Repeat("ä", 1000)); len(text) > maxWords+3 || strings.ContainsRune(text, '\uFFFD') {
+		t.Errorf("clipped to %d bytes", len(text))
+	}
+}

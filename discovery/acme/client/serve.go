@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/pilotlight/pilotlight/discovery/acme"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// latest holds the newest groups of a source, by key, for its Run.
+type latest[G any] struct {
+	mu     sync.Mutex
+	groups map[string]G
+	news   chan struct{}
+}
+
+func newLatest[G any]() latest[G] {
+	return latest[G]{groups: map[string]G{}, news: make(chan struct{}, 1)}
+}
+
+// change changes the groups.
+func (l *latest[G]) change(do func(map[string]G)) {
+	l.mu.Lock()
+	do(l.groups)
+	l.mu.Unlock()
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+func (l *latest[G]) all() map[string]G {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.groups)
+}
+
+// follow calls send with what has changed since the last call, at first with all, until ctx is done.
+func (l *latest[G]) follow(ctx context.Context, same func(a, b G) bool, send func(map[string]G)) {
+	var sent map[string]G
+	for {
+		now, out := l.all(), map[string]G{}
+		for key, g := range now {
+			if was, is := sent[key]; !is || !same(was, g) {
+				out[key] = g
+			}
+		}
+		for key := range sent {
+			if _, still := now[key]; !still {
+				out[key] = *new(G)
+			}
+		}
+		if sent == nil || len(out) > 0 {
+			send(out)
+		}
+		sent = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.news:
+		}
+	}
+}
+
+// challenges is the source of the answers to challenges. It implements discovery.Source.
+type challenges struct{ latest[model.Group] }
+
+func newChallenges() *challenges { return &challenges{newLatest[model.Group]()} }
+
+// OpenRegistry says that no host of another source waits for this one: it has no hosts.
+func (c *challenges) OpenRegistry() {}
+
+// Run sends them until ctx is done.
+func (c *challenges) Run(ctx context.Context, updates chan<- model.Update) error {
+	c.follow(ctx, model.Group.Same, func(groups map[string]model.Group) {
+		select {
+		case updates <- model.Update{Groups: groups, Synced: true, Certain: true}:
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// show has gateways of a namespace answer a challenge until hide is called.
+func (c *challenges) show(namespace, host, token, answer string) (hide func()) {
+	object := model.Challenge(namespace, host, token, answer)
+	c.change(func(all map[string]model.Group) { all[object.Key()] = model.Group{Objects: []*model.Object{object}} })
+	return func() { c.change(func(all map[string]model.Group) { delete(all, object.Key()) }) }
+}
+
+// secrets is the source of the certificates. It implements secret.Source.
+type secrets struct {
+	latest[secret.Group]
+	accounts map[string][]string
+}
+
+func newSecrets(accounts map[string][]string) *secrets {
+	return &secrets{newLatest[secret.Group](), accounts}
+}
+
+// set replaces the certificates, by the names under which they are served.
+func (s *secrets) set(chosen map[secret.Name]acme.Record) {
+	s.change(func(all map[string]secret.Group) {
+		clear(all)
+		for name, r := range chosen {
+			if accounts := s.accounts[name.Namespace]; len(accounts) > 0 {
+				all[name.String()] = secret.Group{Secrets: map[secret.Name]secret.Secret{
+					name: {Certificate: r.Chain, Key: r.Key, Accounts: accounts},
+				}}
+			}
+		}
+	})
+}
+
+// uses reports whether the certificate of a record is served.
+func (s *secrets) uses(r acme.Record) bool {
+	all := s.all()
+	return slices.ContainsFunc(r.Secrets, func(name string) bool {
+		of := secret.Name{Namespace: r.Namespace, Name: name}
+		return string(all[of.String()].Secrets[of].Certificate) == string(r.Chain)
+	})
+}
+
+// Run sends them until ctx is done.
+func (s *secrets) Run(ctx context.Context, updates chan<- secret.Update) error {
+	s.follow(ctx, secret.Group.Same, func(groups map[string]secret.Group) {
+		select {
+		case updates <- secret.Update{Groups: groups, Synced: true}:
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}

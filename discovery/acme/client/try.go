@@ -1,0 +1,266 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	acmelib "golang.org/x/crypto/acme"
+
+	"github.com/pilotlight/pilotlight/discovery/acme"
+)
+
+// Bounds of one try.
+const (
+	tryTimeout  = 10 * time.Minute
+	showTimeout = time.Minute // for gateways to have an answer
+	showAgain   = 100 * time.Millisecond
+	settle      = 2 * time.Second // after they have it
+)
+
+// errNotShown says that gateways have not accepted an answer: the issuer was not told to ask.
+var errNotShown = errors.New("the gateways have not taken the answer to the challenge")
+
+// try goes from a record to a certificate. It saves what it has reached before each request that costs a limit of the issuer, and
+// returns the record with the last of it.
+func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
+	ctx, stop := context.WithTimeout(ctx, tryTimeout)
+	defer stop()
+	save := func(next acme.Record) error {
+		if err := c.store.save(next); err != nil {
+			return err
+		}
+		r = next
+		return nil
+	}
+	if err := save(r.Begin(time.Now(), c.random())); err != nil {
+		return r.Begin(time.Now(), c.random()), err
+	}
+	at := c.accounts[r.Issuer]
+	client, err := at.open(ctx)
+	if err != nil {
+		return r, err
+	}
+	order, err := c.order(ctx, client, r, save)
+	if err != nil {
+		return r, err
+	}
+	if order.Status != acmelib.StatusValid {
+		if err := c.prove(ctx, client, r, order); err != nil {
+			return r, err
+		}
+	}
+	chain, err := finish(ctx, client, r)
+	if err != nil {
+		return r, err
+	}
+	leaf, text, err := judge(chain, r, time.Now())
+	if err != nil {
+		return r, &ended{err}
+	}
+	issued := r.Issued(r.OrderKey, text, leaf.NotBefore, leaf.NotAfter)
+	if err := c.store.save(issued); err != nil { // the order is still known: a restart fetches the certificate again
+		c.log.Error("certificate is served, and not kept", "hosts", r.Hosts, "issuer", r.Issuer, "err", err)
+	}
+	return issued, nil
+}
+
+// order returns the order that has begun, or a new one.
+func (c *Client) order(ctx context.Context, client *acmelib.Client, r acme.Record, save func(acme.Record) error) (*acmelib.Order, error) {
+	if r.Order != "" {
+		order, err := client.GetOrder(ctx, r.Order)
+		if err == nil {
+			order.URI = r.Order
+		}
+		return order, err
+	}
+	_, key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	order, err := client.AuthorizeOrder(ctx, acmelib.DomainIDs(r.Hosts...))
+	if err != nil {
+		return nil, err
+	}
+	return order, save(r.Ordered(order.URI, key))
+}
+
+// prove answers the challenges of an order.
+func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Record, order *acmelib.Order) error {
+	type pending struct {
+		url, host string
+		challenge *acmelib.Challenge
+	}
+	var all []pending
+	for _, url := range order.AuthzURLs {
+		z, err := client.GetAuthorization(ctx, url)
+		if err != nil {
+			return err
+		}
+		switch z.Status {
+		case acmelib.StatusValid:
+			continue
+		case acmelib.StatusPending:
+		default:
+			return &ended{fmt.Errorf("the authorization of %s is %s", z.Identifier.Value, z.Status)}
+		}
+		i := slices.IndexFunc(z.Challenges, func(c *acmelib.Challenge) bool { return c.Type == "http-01" })
+		if i < 0 {
+			return &ended{fmt.Errorf("the issuer offers no challenge http-01 for %s", z.Identifier.Value)}
+		}
+		answer, err := client.HTTP01ChallengeResponse(z.Challenges[i].Token)
+		if err != nil {
+			return err
+		}
+		host := strings.ToLower(z.Identifier.Value)
+		if !slices.Contains(r.Hosts, host) {
+			return &ended{fmt.Errorf("the issuer asks about %q, which was not ordered", host)}
+		}
+		defer c.challenges.show(r.Namespace, host, z.Challenges[i].Token, answer)()
+		all = append(all, pending{url, host, z.Challenges[i]})
+	}
+	for _, p := range all {
+		if err := c.shown(ctx, r.Namespace, p.host, p.challenge.Token); err != nil {
+			return err
+		}
+	}
+	for _, p := range all {
+		if p.challenge.Status == acmelib.StatusPending {
+			if _, err := client.Accept(ctx, p.challenge); err != nil {
+				return err
+			}
+		}
+		if _, err := client.WaitAuthorization(ctx, p.url); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown waits until every connected gateway of a namespace that serves the host has accepted the answer to a challenge, and a moment
+// longer: one that has just started opens its ports after that.
+func (c *Client) shown(ctx context.Context, namespace, host, token string) error {
+	limit, since := time.After(showTimeout), time.Time{}
+	for {
+		behind := c.behind(namespace, host, token)
+		switch {
+		case len(behind) > 0:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= settle:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit:
+			return fmt.Errorf("%w: %s", errNotShown, strings.Join(behind[:min(len(behind), 3)], ", "))
+		case <-time.After(showAgain):
+		}
+	}
+}
+
+// behind returns the gateways that have not accepted an answer yet.
+func (c *Client) behind(namespace, host, token string) []string {
+	m := c.config.Mesh()
+	var streams []int64
+	for _, p := range c.config.Proxies() {
+		if p.Gateway && p.Namespace == namespace && acme.Answers(m, p, host) {
+			streams = append(streams, p.Stream)
+		}
+	}
+	if len(streams) == 0 {
+		return []string{"none that serves " + host + " at port 80 is connected"}
+	}
+	return c.config.Behind(streams, namespace, token)
+}
+
+// finish returns the certificate chain of an order whose hosts are proven, DER.
+func finish(ctx context.Context, client *acmelib.Client, r acme.Record) ([][]byte, error) {
+	order, err := client.WaitOrder(ctx, r.Order)
+	if err != nil {
+		return nil, err
+	}
+	if order.Status == acmelib.StatusValid {
+		return client.FetchCert(ctx, order.CertURL, true)
+	}
+	key, err := readKey(r.OrderKey)
+	if err != nil {
+		return nil, &ended{err}
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: r.Hosts}, key)
+	if err != nil {
+		return nil, &ended{err}
+	}
+	chain, _, err := client.CreateOrderCert(ctx, order.FinalizeURL, request, true)
+	if err == nil {
+		return chain, nil
+	}
+	// Some issuers do not say in that answer where the order is, which they have begun to fulfil.
+	if order, also := client.WaitOrder(ctx, r.Order); also == nil && order.Status == acmelib.StatusValid {
+		return client.FetchCert(ctx, order.CertURL, true)
+	}
+	return nil, err
+}
+
+// judge reports why a chain is of no use for a set, and returns it as PEM.
+func judge(chain [][]byte, r acme.Record, now time.Time) (leaf *x509.Certificate, text []byte, err error) {
+	if leaf, err = x509.ParseCertificate(chain[0]); err != nil {
+		return nil, nil, fmt.Errorf("the issuer's certificate cannot be read: %w", err)
+	}
+	key, err := readKey(r.OrderKey)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !key.PublicKey.Equal(leaf.PublicKey):
+		return nil, nil, errors.New("the issuer's certificate is of another key")
+	case !now.Before(leaf.NotAfter):
+		return nil, nil, fmt.Errorf("the issuer's certificate has ended at %s", leaf.NotAfter)
+	}
+	for _, host := range r.Hosts {
+		if err := leaf.VerifyHostname(host); err != nil {
+			return nil, nil, fmt.Errorf("the issuer's certificate: %w", err)
+		}
+	}
+	for _, der := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return leaf, text, nil
+}
+
+// ended is the error of a try whose order is of no further use.
+type ended struct{ error }
+
+func (e *ended) Unwrap() error { return e.error }
+
+// verdict says what an error of a try means: how long the issuer asks to wait, whether that is a limit of its, and whether the order
+// is of no further use.
+func verdict(err error, now time.Time) (after time.Duration, limited, over bool) {
+	var said *acmelib.Error
+	var refused *acmelib.AuthorizationError
+	var invalid *acmelib.OrderError
+	var end *ended
+	switch {
+	case errors.As(err, &end), errors.As(err, &refused), errors.As(err, &invalid):
+		return 0, false, true
+	case errors.As(err, &said):
+		after = acme.RetryAfter(said.Header.Get("Retry-After"), now)
+		limited = said.StatusCode == http.StatusTooManyRequests || strings.HasSuffix(said.ProblemType, ":rateLimited")
+		return after, limited, !limited && said.StatusCode/100 == 4
+	}
+	return 0, false, false
+}
+
+// unknownAccount reports whether an issuer has forgotten the account.
+func unknownAccount(err error) bool {
+	var said *acmelib.Error
+	return errors.As(err, &said) && strings.HasSuffix(said.ProblemType, ":accountDoesNotExist")
+}

@@ -1,0 +1,149 @@
+package acme
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Times between tries, and how long an issuer can put one off.
+const (
+	firstRetry = time.Minute
+	lastRetry  = 12 * time.Hour
+	mostPause  = 7 * 24 * time.Hour
+)
+
+// Record is what is known of a set.
+type Record struct {
+	Namespace, Issuer string
+	Hosts             []string
+	Secrets           []string // names under which the certificate was served last
+
+	Key, Chain          []byte // PEM; empty before the first certificate
+	NotBefore, NotAfter time.Time
+
+	Order    string // URL of an order that has not ended, "" for none
+	OrderKey []byte // of its certificate, PEM
+
+	Failures int       // since the last certificate
+	Next     time.Time // nothing is asked before it; zero for at once
+	Limited  bool      // it is the issuer's limit that Next keeps
+	Fault    string    // of the last try, "" for none
+}
+
+// Of reports whether it is the record of a set.
+func (r Record) Of(s Set) bool {
+	return r.Namespace == s.Namespace && r.Issuer == s.Issuer && slices.Equal(r.Hosts, s.Hosts)
+}
+
+// Set returns the set of a record.
+func (r Record) Set() Set { return Set{Namespace: r.Namespace, Issuer: r.Issuer, Hosts: r.Hosts} }
+
+// Due returns when the set is to be asked for: at once without a certificate, else when a third of its life is left; and not before
+// the last failure allows it. An order that has begun goes on.
+func (r Record) Due() time.Time {
+	var at time.Time
+	if len(r.Chain) > 0 && r.Order == "" {
+		at = r.NotAfter.Add(-r.NotAfter.Sub(r.NotBefore) / 3)
+	}
+	if r.Next.After(at) {
+		at = r.Next
+	}
+	return at
+}
+
+// Begin counts a try before it is made: after a crash the next one is as far away as after a failure.
+func (r Record) Begin(now time.Time, random float64) Record {
+	if r.Failures++; r.Order == "" {
+		r.Next, r.Limited = now.Add(pause(r.Failures, random)), false
+		r.Fault = "the try before did not end"
+	}
+	return r
+}
+
+// Ordered records an order that the issuer has accepted: to ask for its state costs nothing, so a crash does not put it off.
+func (r Record) Ordered(url string, key []byte) Record {
+	r.Order, r.OrderKey, r.Next = url, key, time.Time{}
+	return r
+}
+
+// Failed records the end of a try that Begin has counted. after is how long the issuer asks to wait, ended whether the order is of no
+// further use.
+func (r Record) Failed(now time.Time, why string, after time.Duration, limited, ended bool, random float64) Record {
+	if ended {
+		r.Order, r.OrderKey = "", nil
+	}
+	r.Next = now.Add(max(pause(r.Failures, random), min(after, mostPause)))
+	r.Limited, r.Fault = limited, Clip(why)
+	return r
+}
+
+// Issued records a certificate.
+func (r Record) Issued(key, chain []byte, from, until time.Time) Record {
+	r.Key, r.Chain, r.NotBefore, r.NotAfter = key, chain, from, until
+	r.Order, r.OrderKey, r.Failures, r.Next, r.Limited, r.Fault = "", nil, 0, time.Time{}, false, ""
+	return r
+}
+
+// Old reports whether a record that nobody names has no use any more: its certificate has ended, and its time has come.
+func (r Record) Old(now time.Time) bool { return now.After(r.NotAfter) && now.After(r.Next) }
+
+// pause returns the time after a number of failures. random is from 0 to 1.
+func pause(failures int, random float64) time.Duration {
+	d := lastRetry
+	if failures < 11 {
+		d = min(lastRetry, firstRetry<<max(failures-1, 0))
+	}
+	return time.Duration(float64(d) * (0.9 + 0.2*random))
+}
+
+// Notes returns what is to be said of a set at now.
+func (r Record) Notes(s Set, now time.Time) []model.Note {
+	missing := ""
+	if len(r.Chain) == 0 || now.After(r.NotAfter) {
+		missing = "; until then connections to it have no certificate"
+	}
+	switch {
+	case len(s.NoHTTP) > 0:
+		return s.notes(model.ACMENoHTTP, fmt.Sprintf("no connected gateway serves %s at port 80, where the issuer asks: nothing is ordered%s; want a server of protocol HTTP "+
+			"with that host at port 80 of the same gateways", strings.Join(s.NoHTTP[:min(len(s.NoHTTP), 3)], ", "), missing))
+	case r.Fault != "" && r.Next.After(now) && r.Limited:
+		return s.notes(model.ACMEWaits, fmt.Sprintf("%s asks to wait until %s: %s%s", r.Issuer, r.Next.UTC().Format(time.RFC3339), r.Fault, missing))
+	case r.Fault != "" && r.Next.After(now):
+		return s.notes(model.ACMERefused, fmt.Sprintf("no certificate of %s: %s; it is asked again at %s%s", r.Issuer, r.Fault, r.Next.UTC().Format(time.RFC3339), missing))
+	}
+	return nil
+}
+
+// RetryAfter reads the header of that name, as seconds or as a date; 0 for none.
+func RetryAfter(value string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := time.Parse(time.RFC1123, value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// maxWords bounds what is told of an issuer's words, in bytes.
+const maxWords = 400
+
+// Clip returns the words of an issuer in one line of bounded length.
+func Clip(text string) string {
+	text = strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text), "?")
+	if len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
+	}
+	return text
+}

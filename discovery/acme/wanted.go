@@ -1,0 +1,207 @@
+package acme
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sort"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Bounds of what is asked for.
+const (
+	MaxSets  = 1000 // of all namespaces; first those of which something is known, then by name
+	maxHosts = 100  // of one certificate, the bound of public issuers
+)
+
+// Set is a certificate that gateways of a namespace need.
+type Set struct {
+	Namespace, Issuer string
+	Hosts             []string // sorted
+	Secrets           []string // names by which proxies request it, sorted
+	NoHTTP            []string // those of Hosts that no connected gateway serves at port 80
+	Places            []Place  // where it is named
+}
+
+// Place is a field of a Gateway.
+type Place struct {
+	Meta model.Meta
+	Path string
+}
+
+// Key identifies a set.
+func (s Set) Key() string { return s.Namespace + " " + s.Issuer + " " + strings.Join(s.Hosts, ",") }
+
+// Wanted returns the sets that connected gateways of namespaces need, ordered by key, and notes about what none can be had for.
+// issuers are the names that may be used, known the keys of sets of which something is known.
+func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string, known map[string]bool) (sets []Set, notes []model.Note) {
+	w := wanted{issuers: issuers, sets: map[string]*Set{}, served: map[string]bool{}}
+	seen := map[string]bool{}
+	for _, p := range connected {
+		if at := fmt.Sprint(p.Namespace, p.Labels); p.Gateway && slices.Contains(namespaces, p.Namespace) && !seen[at] {
+			seen[at] = true
+			w.workload(m, p)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.sets)) {
+		s := w.sets[key]
+		for _, host := range s.Hosts {
+			if !w.served[s.Namespace+" "+host] {
+				s.NoHTTP = append(s.NoHTTP, host)
+			}
+		}
+		slices.Sort(s.Secrets)
+		s.Secrets = slices.Compact(s.Secrets)
+		sets = append(sets, *s)
+	}
+	sort.SliceStable(sets, func(i, j int) bool { return known[sets[i].Key()] && !known[sets[j].Key()] })
+	for _, s := range sets[min(len(sets), MaxSets):] {
+		notes = append(notes, s.notes(model.ACMEWaits, fmt.Sprintf("there are more than %d certificates to be issued: this one is not asked for", MaxSets))...)
+	}
+	return sets[:min(len(sets), MaxSets)], append(notes, w.notes...)
+}
+
+// Unknown returns a note for each server of a Gateway that names another issuer than these.
+func Unknown(m *model.Mesh, issuers []string) (notes []model.Note) {
+	for _, o := range m.Objects() {
+		g, is := o.Spec.(*networking.Gateway)
+		if !is {
+			continue
+		}
+		for i, s := range g.Servers {
+			issuer := model.Issuer(s.GetTls().GetCredentialName())
+			if issuer == "" || slices.Contains(issuers, issuer) {
+				continue
+			}
+			notes = append(notes, Set{Places: []Place{placeOf(o.Meta, i)}}.notes(model.UnknownIssuer,
+				fmt.Sprintf("%s is no issuer of --acmeIssuer, so no certificate comes, and connections to it have none: want one of %q", issuer, issuers))...)
+		}
+	}
+	return notes
+}
+
+func placeOf(g model.Meta, server int) Place {
+	return Place{g, fmt.Sprintf("spec.servers[%d].tls.credentialName", server)}
+}
+
+// wanted collects the sets of gateway workloads.
+type wanted struct {
+	issuers []string
+	sets    map[string]*Set
+	served  map[string]bool // at port 80, as namespace and host of a set
+	notes   []model.Note
+}
+
+// workload adds the sets of one gateway workload: servers that it opens, and of these the hosts that no server before them has.
+func (w *wanted) workload(m *model.Mesh, p model.Proxy) {
+	binds := model.Binds{Namespace: p.Namespace}
+	owners := map[string]bool{}
+	var own []*Set
+	for _, g := range m.GatewaysAt(p.Namespace, p.Labels) {
+		for i, s := range g.Spec.Servers {
+			if refused, _ := binds.Refused(g.Meta, s); refused != "" || strings.HasPrefix(s.GetBind(), "unix://") {
+				continue
+			}
+			protocol, _ := model.ParseProtocol(s.GetPort().GetProtocol())
+			if !protocol.IsTLS() {
+				continue
+			}
+			var hosts []string
+			for _, host := range hostsOf(s) {
+				at := fmt.Sprint(s.Bind, " ", s.Port.Number, " ", host)
+				if !owners[at] {
+					hosts = append(hosts, host)
+				}
+				owners[at] = true
+			}
+			if set := w.set(p.Namespace, g, i, s, hosts); set != nil {
+				own = append(own, set)
+			}
+		}
+	}
+	for _, s := range own {
+		for _, host := range s.Hosts {
+			if Answers(m, p, host) {
+				w.served[s.Namespace+" "+host] = true
+			}
+		}
+	}
+}
+
+// Answers reports whether a gateway workload serves a host at port 80 in plain text, where an issuer asks.
+func Answers(m *model.Mesh, p model.Proxy, host string) bool {
+	binds := model.Binds{Namespace: p.Namespace}
+	plain, begun := map[string]bool{}, map[string]bool{} // of an address, by its first server
+	for _, g := range m.GatewaysAt(p.Namespace, p.Labels) {
+		for _, s := range g.Spec.Servers {
+			if refused, _ := binds.Refused(g.Meta, s); refused != "" || strings.HasPrefix(s.GetBind(), "unix://") || s.GetPort().GetNumber() != 80 {
+				continue
+			}
+			protocol, _ := model.ParseProtocol(s.Port.Protocol)
+			if !begun[s.Bind] {
+				begun[s.Bind], plain[s.Bind] = true, protocol.IsHTTP()
+			}
+			if plain[s.Bind] && protocol.IsHTTP() && slices.ContainsFunc(hostsOf(s), func(pattern string) bool { return model.HostMatches(pattern, host) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// set returns the set of a server, nil if it names no issuer, or if none of its hosts can have a certificate.
+func (w *wanted) set(namespace string, g *model.Config[*networking.Gateway], i int, s *networking.Server, hosts []string) *Set {
+	issuer := model.Issuer(s.GetTls().GetCredentialName())
+	if issuer == "" || s.GetTls().GetMode() == networking.ServerTLSSettings_PASSTHROUGH {
+		return nil
+	}
+	at := placeOf(g.Meta, i)
+	if !slices.Contains(w.issuers, issuer) {
+		return nil // see Unknown
+	}
+	hosts = slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		_, err := netip.ParseAddr(host)
+		return err == nil || model.IsWildcard(host)
+	})
+	slices.Sort(hosts)
+	if hosts = slices.Compact(hosts); len(hosts) == 0 {
+		return nil
+	}
+	if len(hosts) > maxHosts {
+		w.notes = append(w.notes, Set{Places: []Place{at}}.notes(model.ACMERefused,
+			fmt.Sprintf("the server has %d hosts, want at most %d in a certificate: nothing is ordered", len(hosts), maxHosts))...)
+		return nil
+	}
+	made := Set{Namespace: namespace, Issuer: issuer, Hosts: hosts}
+	known := w.sets[made.Key()]
+	if known == nil {
+		known = &made
+		w.sets[made.Key()] = known
+	}
+	known.Secrets = append(known.Secrets, model.IssuedSecret(g.Meta, s))
+	if !slices.ContainsFunc(known.Places, func(p Place) bool { return p.Meta.Key() == at.Meta.Key() && p.Path == at.Path }) {
+		known.Places = append(known.Places, at)
+	}
+	return known
+}
+
+// hostsOf returns a server's hosts without their namespaces.
+func hostsOf(s *networking.Server) (out []string) {
+	for _, h := range s.Hosts {
+		out = append(out, strings.ToLower(h[strings.Index(h, "/")+1:]))
+	}
+	return out
+}
+
+// notes returns a note for each place of a set.
+func (s Set) notes(code model.Code, text string) (out []model.Note) {
+	for _, p := range s.Places {
+		out = append(out, model.Note{Code: code, Meta: p.Meta, Path: p.Path, Message: text})
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package plane
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotlight/pilotlight/discovery/acme"
+	"github.com/pilotlight/pilotlight/discovery/acme/client"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Issuers are the issuers of certificates of Gateways, by ACME.
+type Issuers struct {
+	Of       client.Issuers
+	Gateways Names // service accounts of gateways that get certificates
+	Inside   bool  // ask them at addresses that are not of the Internet too
+}
+
+// issuersName is the name of the sources of answers to challenges, and of certificates.
+const issuersName = "acmeIssuers"
+
+func (c Config) issuerFaults(fault Fault) (faults []error) {
+	i := c.Issuers
+	if len(i.Of) == 0 {
+		if len(i.Gateways) > 0 || i.Inside {
+			faults = append(faults, errors.New("--acmeGateways or --acmeInside is given without --acmeIssuer"))
+		}
+		return faults
+	}
+	if c.StateDir == "" {
+		faults = append(faults, fault("stateDir", `""`, "a directory: keys and certificates of --acmeIssuer are kept there, or each start would order them again"))
+	}
+	if len(i.Gateways) == 0 {
+		faults = append(faults, fault("acmeGateways", `""`, "the service accounts of gateways that get the certificates of --acmeIssuer, as NAMESPACE/ACCOUNT"))
+	}
+	return faults
+}
+
+// joinIssuers has certificates of issuers served, and their questions answered; p.issuers is nil without issuers.
+func (p *Plane) joinIssuers() error {
+	c := p.config
+	p.reporter.Also(p.issuerNotes)
+	if len(c.Issuers.Of) == 0 {
+		return nil
+	}
+	accounts := map[string][]string{}
+	for _, a := range c.Issuers.Gateways {
+		accounts[a.Namespace] = append(accounts[a.Namespace], a.Name)
+	}
+	var err error
+	p.issuers, err = client.New(client.Config{
+		Issuers: c.Issuers.Of, Inside: c.Issuers.Inside, Dir: filepath.Join(c.StateDir, "acme"), Accounts: accounts,
+		Mesh: p.proxies.Mesh, Proxies: p.proxies.Proxies, Changed: p.reporter.Recheck, Log: c.Log,
+		Behind: func(streams []int64, namespace, token string) []string {
+			return p.proxies.Behind(streams, token, func(m *model.Mesh) bool { return m.Answers(namespace, token) })
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.server.Sources[issuersName] = p.issuers.Challenges()
+	p.server.Secrets[issuersName] = p.issuers.Secrets()
+	p.server.Judge = judges{p.server.Judge, p.issuers}
+	p.proxies.OnNews(func() {
+		p.reporter.Recheck()
+		p.issuers.Look()
+	})
+	return nil
+}
+
+// issuerNotes returns what is to be said of Gateways that name an issuer.
+func (p *Plane) issuerNotes() (notes []model.Note) {
+	if m := p.proxies.Mesh(); m != nil {
+		notes = acme.Unknown(m, p.config.Issuers.Of.Names())
+	}
+	if p.issuers != nil {
+		notes = append(notes, p.issuers.Notes()...)
+	}
+	return notes
+}
+
+// issuerLines returns a line for each fault of certificates of issuers.
+func (p *Plane) issuerLines() []string {
+	if p.issuers == nil {
+		return nil
+	}
+	return p.issuers.Lines()
+}
+
+func (p *Plane) issuerMetrics() []prometheus.Collector {
+	if p.issuers == nil {
+		return nil
+	}
+	return []prometheus.Collector{p.issuers}
+}

@@ -1,0 +1,196 @@
+//go:build wire
+
+package wire
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/crd"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// acmeWorld is a gateway whose certificate comes from Pebble.
+type acmeWorld struct {
+	*lab.World
+	ca    *pebble
+	bind  string
+	state string
+}
+
+const certPort = 18443
+
+// newACME starts discovery, Pebble and a gateway, and the objects that lead to a backend. Port 80 of the gateway's Service leads to
+// a port that anybody may open. secure are the servers of the Gateway, beside that of port 80.
+func newACME(t *testing.T, life time.Duration, plain, hosts string) *acmeWorld {
+	t.Helper()
+	state := filepath.Join(t.TempDir(), "state")
+	bind := lab.Addresses() + "9"
+	ca := startPebble(t, bind, life)
+	w := &acmeWorld{World: lab.NewWorld(t, crd.Sound, "--stateDir", state, "--plaintextSecrets", "--acmeIssuer", "lets="+ca.url+",email=ops@example.com,roots="+ca.roots,
+		"--acmeGateways", "default/gw", "--acmeInside"), ca: ca, bind: bind, state: state}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("discovery:\n%s\npebble:\n%s", lab.Tail(w.Discovery.Log()), lab.Tail(ca.process.Log()))
+		}
+	})
+	app := w.Backend("app")
+	w.Service("app.test", app)
+	w.Check(os.WriteFile(filepath.Join(w.Config, "service.yaml"), []byte(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: gw, namespace: default},
+		spec: {clusterIP: 10.9.9.9, selector: {gateway: gw}, ports: [{name: http, port: 80, targetPort: %d}]}}`, ca.httpPort)), 0o644))
+	w.gateway(plain, hosts)
+	w.Apply("VirtualService app", "hosts: ["+hosts+"]\ngateways: [gw]\nhttp: [{route: [{destination: {host: app.test}}]}]")
+	w.GatewayEnvoy("gw")
+	return w
+}
+
+// gateway applies the Gateway; plain is its server at port 80, "" for none.
+func (w *acmeWorld) gateway(plain, hosts string) {
+	w.T.Helper()
+	servers := fmt.Sprintf("- {port: {number: %d, name: https, protocol: HTTPS}, bind: %s, hosts: [%s], tls: {mode: SIMPLE, credentialName: 'acme://lets'}}\n", certPort, w.bind, hosts)
+	if plain != "" {
+		servers += fmt.Sprintf("- {port: {number: 80, name: http, protocol: HTTP}, bind: %s, hosts: ['*']%s}\n", w.bind, plain)
+	}
+	w.Apply("Gateway gw", "selector: {gateway: gw}\nservers:\n"+servers)
+}
+
+// leaf returns the certificate that the gateway presents.
+func (w *acmeWorld) leaf(host string) (*x509.Certificate, error) {
+	pool, err := w.ca.root()
+	if err != nil {
+		return nil, err
+	}
+	c, err := tls.Dial("tcp", fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{ServerName: host, RootCAs: pool})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0], nil
+}
+
+// A host of a Gateway gets its certificate, though port 80 redirects to HTTPS, and requests arrive by it; it is renewed before it
+// ends, and no request fails.
+func TestACMEIssuesAndRenews(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, 45*time.Second, ", tls: {httpsRedirect: true}", "shop.test, pay.test")
+	var first *x509.Certificate
+	w.Check(lab.Eventually(20*time.Second, func() (err error) { first, err = w.leaf("shop.test"); return err }))
+	pool, err := w.ca.root()
+	w.Check(err)
+	client := lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{RootCAs: pool})
+	w.Await(client, "https://pay.test/", lab.From("app"))
+	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, w.ca.httpPort), nil).Transport}
+	w.Await(plain, "http://shop.test/any", lab.Status(http.StatusMovedPermanently))
+
+	w.Check(lab.Eventually(time.Minute, func() error {
+		answer, err := lab.Exchange(client, http.MethodGet, "https://shop.test/")
+		if err != nil {
+			t.Errorf("a request failed: %v", err)
+		} else if err := lab.From("app")(answer); err != nil {
+			t.Error(err)
+		}
+		now, err := w.leaf("shop.test")
+		switch {
+		case err != nil:
+			t.Errorf("a handshake failed: %v", err)
+		case now.SerialNumber.Cmp(first.SerialNumber) == 0:
+			return fmt.Errorf("the certificate is still the one until %s", first.NotAfter)
+		case !first.NotAfter.After(time.Now()):
+			t.Errorf("it was renewed after its end at %s", first.NotAfter)
+		}
+		return nil
+	}))
+	if log := w.Discovery.Log(); strings.Contains(log, "certificate not issued") {
+		t.Errorf("a try failed:\n%s", log)
+	}
+}
+
+// A gateway that serves no port 80 costs the issuer nothing, and a note of the Gateway says why; with that port it gets the certificate.
+func TestACMEWithoutPort80(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, time.Hour, "", "shop.test")
+	w.noted("acme-no-http")
+	if log := w.ca.process.Log(); strings.Contains(log, "order-plz") {
+		t.Errorf("an order was made:\n%s", log)
+	}
+	w.gateway(" ", "shop.test")
+	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("shop.test"); return err }))
+}
+
+// noted waits for a note of a code at the Gateway.
+func (w *acmeWorld) noted(code string) {
+	w.T.Helper()
+	w.Check(lab.Eventually(30*time.Second, func() error {
+		text, err := lab.Get("http://" + w.Discovery.HTTP + "/debug/notes")
+		if err == nil && (!strings.Contains(text, code) || !strings.Contains(text, "gateway-gw.yaml")) {
+			err = fmt.Errorf("no note %s in %s", code, text)
+		}
+		return err
+	}))
+}
+
+// An issuer that refuses is asked again later, in its own words, also by a discovery that was killed meanwhile.
+func TestACMERefused(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, time.Hour, " ", "blocked.test")
+	w.noted("acme-refused")
+	asked := strings.Count(w.ca.process.Log(), "POST /order-plz")
+	if asked == 0 {
+		t.Fatal("Pebble was not asked for an order")
+	}
+	w.Discovery.Signal(syscall.SIGKILL)
+	<-w.Discovery.Done()
+	w.Check(w.Discovery.Restart())
+	w.noted("acme-refused")
+	if now := strings.Count(w.ca.process.Log(), "POST /order-plz"); now != asked {
+		t.Errorf("the restart asked again: %d times, %d before it", now, asked)
+	}
+}
+
+// Discovery is killed at each step of its way to a certificate; it goes on with the order that it has made.
+func TestACMEKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, time.Hour, " ", "shop.test")
+	for _, step := range []string{"POST /authZ/", "POST /chalZ/", "POST /finalize-order/", "POST /certZ/"} {
+		w.Check(lab.Eventually(30*time.Second, func() error {
+			if !strings.Contains(w.ca.process.Log(), step) {
+				return fmt.Errorf("Pebble has not had %s", step)
+			}
+			return nil
+		}))
+		w.Discovery.Signal(syscall.SIGKILL)
+		<-w.Discovery.Done()
+		w.Check(w.Discovery.Restart())
+	}
+	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("shop.test"); return err }))
+	if n := strings.Count(w.ca.process.Log(), "Issued certificate serial"); n != 1 {
+		t.Errorf("Pebble issued %d certificates, want 1", n)
+	}
+}
+
+// An issuer that is silent or away costs nothing that is served: a restarted discovery has the last certificate.
+func TestACMEAway(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, time.Hour, " ", "shop.test")
+	var first *x509.Certificate
+	w.Check(lab.Eventually(30*time.Second, func() (err error) { first, err = w.leaf("shop.test"); return err }))
+	pool, err := w.ca.root()
+	w.Check(err)
+	w.ca.process.Signal(syscall.SIGSTOP)
+	w.gateway(" ", "shop.test, more.test") // what is held is served until the new one is there
+	w.Discovery.Signal(syscall.SIGKILL)
+	<-w.Discovery.Done()
+	w.Check(w.Discovery.Restart())
+	w.Check(lab.Eventually(10*time.Second, func() error {
+		return lab.Presents(fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{RootCAs: pool, ServerName: "shop.test"}, first.SerialNumber.Int64())
+	}))
+	w.ca.process.Signal(syscall.SIGCONT)
+}

@@ -35,8 +35,8 @@ func newACME(t *testing.T, life time.Duration, plain, hosts string) *acmeWorld {
 	state := filepath.Join(t.TempDir(), "state")
 	bind := lab.Addresses() + "9"
 	ca := startPebble(t, bind, life)
-	w := &acmeWorld{World: lab.NewWorld(t, crd.Sound, "--stateDir", state, "--plaintextSecrets", "--acmeIssuer", "lets="+ca.url+",email=ops@example.com,roots="+ca.roots,
-		"--acmeGateways", "default/gw", "--acmeInside"), ca: ca, bind: bind, state: state}
+	flags := append([]string{"--stateDir", state, "--plaintextSecrets", "--acmeInside"}, ca.flags()...)
+	w := &acmeWorld{World: lab.NewWorld(t, crd.Sound, flags...), ca: ca, bind: bind, state: state}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("discovery:\n%s\npebble:\n%s", lab.Tail(w.Discovery.Log()), lab.Tail(ca.process.Log()))
@@ -55,7 +55,7 @@ func newACME(t *testing.T, life time.Duration, plain, hosts string) *acmeWorld {
 // gateway applies the Gateway; plain is its server at port 80, "" for none.
 func (w *acmeWorld) gateway(plain, hosts string) {
 	w.T.Helper()
-	servers := fmt.Sprintf("- {port: {number: %d, name: https, protocol: HTTPS}, bind: %s, hosts: [%s], tls: {mode: SIMPLE, credentialName: 'acme://lets'}}\n", certPort, w.bind, hosts)
+	servers := fmt.Sprintf("- {port: {number: %d, name: https, protocol: HTTPS}, bind: %s, hosts: [%s], tls: {mode: SIMPLE, credentialName: 'acme://letsencrypt'}}\n", certPort, w.bind, hosts)
 	if plain != "" {
 		servers += fmt.Sprintf("- {port: {number: 80, name: http, protocol: HTTP}, bind: %s, hosts: ['*']%s}\n", w.bind, plain)
 	}

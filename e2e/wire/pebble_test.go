@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,6 +94,19 @@ func (p *pebble) start() {
 func (p *pebble) stop() {
 	p.process.Signal(syscall.SIGCONT)
 	p.process.Stop(lab.StopLimit)
+}
+
+// flags are those of the page, with this issuer instead of the public one, for the gateways of default/gw.
+func (p *pebble) flags() []string {
+	p.t.Helper()
+	typed := strings.Fields(lab.Command(p.t, "docs/certificates.md", "--acmeIssuer"))
+	flags := typed[slices.Index(typed, "--acmeIssuer"):]
+	if len(flags) != 4 || flags[2] != "--acmeGateways" {
+		p.t.Fatalf("the page ends with %q, want --acmeIssuer and --acmeGateways", flags)
+	}
+	name, _, _ := strings.Cut(flags[1], "=")
+	_, options, _ := strings.Cut(flags[1], ",")
+	return []string{flags[0], name + "=" + p.url + "," + options + ",roots=" + p.roots, flags[2], "default/gw"}
 }
 
 // root returns the root of the certificates that it gives.

@@ -82,20 +82,27 @@ func (s state) carry(h *history) Carried {
 	return c
 }
 
-// state returns the state to go on with. What was refused is checked again at once: the new image may see it otherwise.
+// state returns the state to go on with. What was refused is checked again at once: the new image may see it otherwise. What
+// happened later than now, by a clock that was set back since, happens now: no time lasts less than nothing.
 func (c Carried) state(now time.Time) state {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			return now
+		}
+		return at
+	}
 	s := state{
 		desired: c.Desired, good: c.Good, refusal: refusal{c.Refusal.Config, c.Refusal.Reason, c.Refusal.At},
 		families: c.Families, took: c.Took, failures: c.Failures, saved: c.Saved, served: c.Served, retryAt: c.RetryAt,
 		seed: c.Seed, drained: c.Drained,
-		handover: handover{stage: stage(c.Handover.Stage), began: c.Handover.Began, due: c.Handover.Due, hot: c.Handover.Hot, failed: c.Handover.Failed},
+		handover: handover{stage: stage(c.Handover.Stage), began: past(c.Handover.Began), due: c.Handover.Due, hot: c.Handover.Hot, failed: c.Handover.Failed},
 	}
 	if s.handover.stage == refused {
 		s.handover.due = now
 	}
 	for _, e := range c.Epochs {
 		s.epochs = append(s.epochs, epoch{
-			Launch: e.Launch, startedAt: e.StartedAt, liveAt: e.LiveAt, idle: e.Idle, drainedInbound: e.DrainedInbound, blind: e.Blind,
+			Launch: e.Launch, startedAt: past(e.StartedAt), liveAt: past(e.LiveAt), idle: e.Idle, drainedInbound: e.DrainedInbound, blind: e.Blind,
 		})
 	}
 	return s

@@ -69,11 +69,25 @@ func TestTheWholeStateIsCarried(t *testing.T) {
 	h := history{map[Note]int{Serving: 3}, []Event{{origin, Serving, 4, "x"}}}
 	carried := carriedOver(t, s.carry(&h))
 	exported := cmp.AllowUnexported(state{}, epoch{}, handover{}, refusal{}, stopping{}, history{})
-	if diff := cmp.Diff(s, carried.state(origin), exported); diff != "" {
+	if diff := cmp.Diff(s, carried.state(origin.Add(time.Hour)), exported); diff != "" {
 		t.Errorf("state (-left +taken over):\n%s", diff)
 	}
 	if diff := cmp.Diff(h, carried.history(), exported); diff != "" {
 		t.Errorf("history (-left +taken over):\n%s", diff)
+	}
+}
+
+// Where the clock is set back between two images, nothing has happened later than now: else an Envoy that ends would have served for less
+// than nothing, and no third image would take that over.
+func TestTheClockIsSetBack(t *testing.T) {
+	s := state{epochs: []epoch{{startedAt: origin, liveAt: origin.Add(time.Second)}}, handover: handover{began: origin}}
+	before := origin.Add(-time.Hour)
+	got := carriedOver(t, s.carry(&history{})).state(before)
+	if e := got.epochs[0]; !e.startedAt.Equal(before) || !e.liveAt.Equal(before) || !got.handover.began.Equal(before) {
+		t.Errorf("an epoch started at %s and live at %s, a handover began at %s, want %s", e.startedAt, e.liveAt, got.handover.began, before)
+	}
+	if waits := carriedOver(t, (state{epochs: []epoch{{startedAt: origin}}}).carry(&history{})).state(before).epochs[0]; !waits.liveAt.IsZero() {
+		t.Errorf("an epoch that is not live is live at %s", waits.liveAt)
 	}
 }
 

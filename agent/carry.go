@@ -82,27 +82,41 @@ func (s state) carry(h *history) Carried {
 	return c
 }
 
-// state returns the state to go on with. What was refused is checked again at once: the new image may see it otherwise. What
-// happened later than now, by a clock that was set back since, happens now: no time lasts less than nothing.
-func (c Carried) state(now time.Time) state {
-	past := func(at time.Time) time.Time {
-		if at.After(now) {
-			return now
+// ahead returns how much later than now the last handover or start was, by a clock that was set back since; 0 if it was not.
+func (c Carried) ahead(now time.Time) time.Duration {
+	last := c.Handover.Began
+	for _, e := range c.Epochs {
+		for _, at := range []time.Time{e.StartedAt, e.LiveAt} {
+			if at.After(last) {
+				last = at
+			}
 		}
-		return at
+	}
+	return max(0, last.Sub(now))
+}
+
+// state returns the state to go on with. What was refused is checked again at once: the new image may see it otherwise. Where the clock
+// was set back, all times are moved: no time lasts less than nothing, and nothing waits for longer than it was to.
+func (c Carried) state(now time.Time) state {
+	ahead := c.ahead(now)
+	moved := func(at time.Time) time.Time {
+		if at.Unix() < 0 { // unset
+			return at
+		}
+		return at.Add(-ahead)
 	}
 	s := state{
 		desired: c.Desired, good: c.Good, refusal: refusal{c.Refusal.Config, c.Refusal.Reason, c.Refusal.At},
-		families: c.Families, took: c.Took, failures: c.Failures, saved: c.Saved, served: c.Served, retryAt: c.RetryAt,
+		families: c.Families, took: c.Took, failures: c.Failures, saved: c.Saved, served: c.Served, retryAt: moved(c.RetryAt),
 		seed: c.Seed, drained: c.Drained,
-		handover: handover{stage: stage(c.Handover.Stage), began: past(c.Handover.Began), due: c.Handover.Due, hot: c.Handover.Hot, failed: c.Handover.Failed},
+		handover: handover{stage: stage(c.Handover.Stage), began: moved(c.Handover.Began), due: moved(c.Handover.Due), hot: c.Handover.Hot, failed: c.Handover.Failed},
 	}
 	if s.handover.stage == refused {
 		s.handover.due = now
 	}
 	for _, e := range c.Epochs {
 		s.epochs = append(s.epochs, epoch{
-			Launch: e.Launch, startedAt: past(e.StartedAt), liveAt: past(e.LiveAt), idle: e.Idle, drainedInbound: e.DrainedInbound, blind: e.Blind,
+			Launch: e.Launch, startedAt: moved(e.StartedAt), liveAt: moved(e.LiveAt), idle: e.Idle, drainedInbound: e.DrainedInbound, blind: e.Blind,
 		})
 	}
 	return s

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // carriedOver is a state as the next image reads it.
@@ -77,14 +78,22 @@ func TestTheWholeStateIsCarried(t *testing.T) {
 	}
 }
 
-// Where the clock is set back between two images, nothing has happened later than now: else an Envoy that ends would have served for less
-// than nothing, and no third image would take that over.
+// Where the clock is set back between two images, nothing has happened later than now, and nothing waits for longer: else an Envoy that
+// ends would have served for less than nothing, and no third image would take that over.
 func TestTheClockIsSetBack(t *testing.T) {
-	s := state{epochs: []epoch{{startedAt: origin, liveAt: origin.Add(time.Second)}}, handover: handover{began: origin}}
+	at := func(seconds int) time.Time { return origin.Add(time.Duration(seconds) * time.Second) }
+	s := state{
+		epochs: []epoch{{startedAt: at(0), liveAt: at(1)}}, handover: handover{began: at(3), due: at(4)}, retryAt: at(5),
+	}
 	before := origin.Add(-time.Hour)
 	got := carriedOver(t, s.carry(&history{})).state(before)
-	if e := got.epochs[0]; !e.startedAt.Equal(before) || !e.liveAt.Equal(before) || !got.handover.began.Equal(before) {
-		t.Errorf("an epoch started at %s and live at %s, a handover began at %s, want %s", e.startedAt, e.liveAt, got.handover.began, before)
+	want := state{
+		epochs:   []epoch{{startedAt: before.Add(-3 * time.Second), liveAt: before.Add(-2 * time.Second)}},
+		handover: handover{began: before, due: before.Add(time.Second)}, retryAt: before.Add(2 * time.Second),
+	}
+	exported := cmp.AllowUnexported(state{}, epoch{}, handover{}, refusal{}, stopping{})
+	if diff := cmp.Diff(want, got, exported, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if waits := carriedOver(t, (state{epochs: []epoch{{startedAt: origin}}}).carry(&history{})).state(before).epochs[0]; !waits.liveAt.IsZero() {
 		t.Errorf("an epoch that is not live is live at %s", waits.liveAt)

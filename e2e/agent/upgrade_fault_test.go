@@ -161,6 +161,7 @@ exec %s "$@"
 	touch := func(name string) { s.must(os.WriteFile(filepath.Join(dir, name), nil, 0o644)) }
 	s.launch("--binaryPath", binary)
 	s.must(s.awaitRevision(1, startLimit))
+	s.must(s.awaitAlone(startLimit)) // Envoy may answer before the agent has seen it
 	before := s.vitals()
 	touch("begin")
 	for _, stream := range []string{"stdout", "stderr"} {

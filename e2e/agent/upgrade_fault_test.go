@@ -153,7 +153,7 @@ func TestUpgradeInTheMiddleOfALine(t *testing.T) {
 	s := newStandalone(t)
 	s.must(os.WriteFile(binary, fmt.Appendf(nil, `#!/bin/sh
 cd %s
-await() { until [ -e $1 ]; do sleep .1; done; }
+await() { for i in $(seq 900); do [ ! -e $1 ] || break; sleep .1; done; }
 speak() { await begin; printf "begun before $1"; touch begun.$1; await end; echo " ended after"; }
 if [ "$1" = --config-path ]; then speak stdout & speak stderr >&2 & fi
 exec %s "$@"

@@ -51,6 +51,9 @@ func (st *stream) secretsWithheld() (out map[string]string) {
 
 // check returns the kind that a request is for, and whether it is served. Its errors end the stream.
 func (st *stream) check(r *protocol.Request) (k content.Kind, served bool, err error) {
+	if err := st.claim(); err != nil {
+		return 0, false, err
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if r.Fault != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Application is a request for a certificate, with what the client shows.
+// Application is what a client shows, and its request for a certificate; a stream has none.
 type Application struct {
 	Chains  [][]*x509.Certificate // of the client's certificate, verified
 	Token   string                // "" for none

@@ -32,6 +32,7 @@ type Own struct {
 	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
 	Roots       func() *x509.CertPool            // of clients' certificates, at each Reload; those of the files are trusted too
 	Sign        func(context.Context, Application) (chain []string, err error)
+	Prove       func(context.Context, Application) (id string, err error) // the SPIFFE ID that the token of a client without a certificate proves; its errors are for the client
 }
 
 // TLS holds the certificate that the secure port presents and the roots that it accepts. Both may change while streams
@@ -43,7 +44,7 @@ type TLS struct {
 }
 
 // NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a certificate then,
-// for they come for one. They get no stream of ADS.
+// for they come for one. Such a client gets a stream of ADS if its token proves an identity.
 func NewTLS(files Certificates, own *Own) (*TLS, error) {
 	t := &TLS{files: files, own: own}
 	return t, t.Reload()
@@ -86,5 +87,5 @@ func (t *TLS) credentials() credentials.TransportCredentials {
 	if t.own == nil {
 		return credentials.NewTLS(config)
 	}
-	return shared{credentials.NewTLS(config), config, t.own.Web, t.own.Sign}
+	return shared{credentials.NewTLS(config), config, t.own}
 }

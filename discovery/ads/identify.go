@@ -37,7 +37,7 @@ func (st *stream) identify(r *protocol.Request) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	shown := st.hub.current.Load()
-	id, err := authorize(st.wire.Context(), proxy.Namespace(), shown.Mesh.Settings().TrustDomains())
+	id, err := st.authorize(proxy.Namespace(), shown.Mesh.Settings().TrustDomains())
 	if err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err

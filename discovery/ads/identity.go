@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
-// identity holds the facts that a proxy's certificate proves. The zero value is for a proxy without a certificate:
+// identity holds the facts that a proxy's certificate or token proves. The zero value is for a proxy with neither:
 // plaintext is for a trusted network.
 type identity struct{ trustDomain, namespace, account string }
 
@@ -44,12 +44,17 @@ func authorizeOver(state tls.ConnectionState, namespace string, trustDomains []s
 		return identity{}, status.Errorf(codes.PermissionDenied, "node is of namespace %q: %v: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT",
 			namespace, err, namespace)
 	}
+	return id, id.may("certificate", namespace, trustDomains)
+}
+
+// may returns an error unless an identity, with its proof, may have the configuration of a namespace.
+func (id identity) may(proof, namespace string, trustDomains []string) error {
 	if id.namespace == namespace && slices.Contains(trustDomains, id.trustDomain) {
-		return id, nil
+		return nil
 	}
-	return identity{}, status.Errorf(codes.PermissionDenied,
-		"node is of namespace %q, its certificate is for %q: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT with a TRUST_DOMAIN of %q, "+
-			"as trustDomain and trustDomainAliases of MeshConfig say", namespace, id, namespace, trustDomains)
+	return status.Errorf(codes.PermissionDenied,
+		"node is of namespace %q, its %s is for %q: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT with a TRUST_DOMAIN of %q, "+
+			"as trustDomain and trustDomainAliases of MeshConfig say", namespace, proof, id, namespace, trustDomains)
 }
 
 // identityOf reads Istio's form of an identity, spiffe://trust.domain/ns/NAMESPACE/sa/ACCOUNT.
@@ -58,10 +63,18 @@ func identityOf(certificate *x509.Certificate) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	if len(id.Path) != 4 || id.Path[0] != "ns" || id.Path[2] != "sa" {
-		return identity{}, fmt.Errorf("its certificate is for %q", id)
+	if of, isIstios := fromID(id); isIstios {
+		return of, nil
 	}
-	return identity{id.TrustDomain, id.Path[1], id.Path[3]}, nil
+	return identity{}, fmt.Errorf("its certificate is for %q", id)
+}
+
+// fromID reads Istio's form of a SPIFFE ID.
+func fromID(id spiffe.ID) (identity, bool) {
+	if len(id.Path) != 4 || id.Path[0] != "ns" || id.Path[2] != "sa" {
+		return identity{}, false
+	}
+	return identity{id.TrustDomain, id.Path[1], id.Path[3]}, true
 }
 
 // owner returns the name of an identity, or the host of a client without a certificate.

@@ -31,14 +31,17 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener, secure *TLS) erro
 func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure credentials.TransportCredentials) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, isShared := secure.(shared)
+	port, isShared := secure.(shared)
+	if !isShared {
+		port.own = &Own{}
+	}
 	l := &entrance{listener, &s.connections, isShared}
 	server := grpc.NewServer(s.limits.options(linked{secure, s.intake})...)
 	for _, desc := range services() {
-		server.RegisterService(desc, door{s, l, ctx.Done()})
+		server.RegisterService(desc, door{s, l, port.own.Prove, ctx.Done()})
 	}
-	if port, is := secure.(shared); is && port.sign != nil {
-		security.RegisterIstioCertificateServiceServer(server, signing{Server: s, sign: port.sign})
+	if port.own.Sign != nil {
+		security.RegisterIstioCertificateServiceServer(server, signing{Server: s, sign: port.own.Sign})
 	}
 	var running sync.WaitGroup
 	for range pusherCount {
@@ -96,6 +99,7 @@ func (s *Server) cutIncomplete(ctx context.Context) {
 type door struct {
 	*Server
 	listener net.Listener
+	prove    prover // nil where only certificates prove
 	closing  <-chan struct{}
 }
 
@@ -116,7 +120,7 @@ func (d door) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*
 		return nil, err
 	}
 	st := newStream(&d.hub, d.Server, w, v, only)
-	st.listener = d.listener
+	st.listener, st.prove = d.listener, d.prove
 	st.intake.Opened()
 	d.add(st)
 	return st, nil

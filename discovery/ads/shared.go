@@ -1,7 +1,6 @@
 package ads
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -18,8 +17,7 @@ import (
 type shared struct {
 	credentials.TransportCredentials
 	config *tls.Config
-	web    func(net.Conn)
-	sign   func(context.Context, Application) ([]string, error)
+	own    *Own
 }
 
 // ServerHandshake is called with a deadline on the connection. gRPC takes the deadline back when it returns, which must not
@@ -46,12 +44,12 @@ func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		_ = inner.Close()
 		return nil, nil, err
 	}
-	s.web(conn)
+	s.own.Web(conn)
 	return nil, nil, credentials.ErrConnDispatched
 }
 
 func (s shared) Clone() credentials.TransportCredentials {
-	return shared{s.TransportCredentials.Clone(), s.config.Clone(), s.web, s.sign}
+	return shared{s.TransportCredentials.Clone(), s.config.Clone(), s.own}
 }
 
 // deadlined is an accepted connection whose deadlines are no longer those of gRPC once it has gone elsewhere.

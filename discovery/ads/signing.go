@@ -3,12 +3,10 @@ package ads
 import (
 	"context"
 	"math"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	security "istio.io/api/security/v1alpha1"
@@ -35,15 +33,12 @@ func (s signing) CreateCertificate(ctx context.Context, r *security.IstioCertifi
 			return nil, status.Errorf(codes.InvalidArgument, "metadata %s is not served", field)
 		}
 	}
-	a := Application{CSR: []byte(r.GetCsr()), TTL: seconds(r.GetValidityDuration())}
+	a := Application{Token: tokenOf(ctx), CSR: []byte(r.GetCsr()), TTL: seconds(r.GetValidityDuration())}
 	if info, isTLS := at.AuthInfo.(credentials.TLSInfo); isTLS {
 		a.Chains = info.State.VerifiedChains
 	}
 	if at.conn != nil {
 		a.Address = addressOf(at.conn)
-	}
-	if given := metadata.ValueFromIncomingContext(ctx, "authorization"); len(given) > 0 {
-		a.Token, _ = strings.CutPrefix(given[0], "Bearer ")
 	}
 	chain, err := s.sign(ctx, a)
 	if err != nil {

@@ -48,6 +48,8 @@ type stream struct {
 	connected time.Time
 	listener  net.Listener // the listener that accepted it
 	intake    *intake.Conn // counts its requests
+	prove     prover       // of identities by tokens, nil for none
+	claimed   identity     // by its token, if it has no certificate
 	dirty     atomic.Bool  // there is a newer generation
 
 	senders   sync.WaitGroup
@@ -55,7 +57,7 @@ type stream struct {
 	mu        sync.Mutex // held while the session is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    content.Reader
-	proven    identity   // by its certificate
+	proven    identity   // by its certificate or its token
 	place     *residence // nil if the node sent a locality
 	admission admission
 	session   *protocol.Session // nil until the view is made

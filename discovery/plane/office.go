@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -188,7 +187,7 @@ func (o *office) own(conns *handed) *ads.Own {
 	if o == nil {
 		return &ads.Own{Web: conns.give}
 	}
-	return &ads.Own{Web: conns.give, Certificate: o.mine.Certificate, Roots: o.pool, Sign: o.sign}
+	return &ads.Own{Web: conns.give, Certificate: o.mine.Certificate, Roots: o.pool, Sign: o.sign, Prove: o.prove}
 }
 
 // pool returns the roots of clients' certificates.
@@ -201,7 +200,7 @@ func (o *office) pool() *x509.CertPool {
 
 // sign answers Istio's CreateCertificate.
 func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, err error) {
-	issued, err := o.desk.Issue(ctx, door.Caller{Chains: a.Chains, Token: strings.TrimSpace(a.Token), Address: a.Address}, a.CSR, a.TTL)
+	issued, err := o.desk.Issue(ctx, door.Caller{Chains: a.Chains, Token: a.Token, Address: a.Address}, a.CSR, a.TTL)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -209,6 +208,15 @@ func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, e
 		chain = append(chain, string(text))
 	}
 	return append(chain, string(issued.Roots)), nil
+}
+
+// prove answers for streams of clients without a certificate.
+func (o *office) prove(ctx context.Context, a ads.Application) (string, error) {
+	id, err := o.desk.Prove(ctx, door.Caller{Token: a.Token, Address: a.Address})
+	if err != nil {
+		return "", statusOf(err)
+	}
+	return id.String(), nil
 }
 
 // statusOf returns what a client of gRPC gets of an error: of a refusal nothing but that.

@@ -52,6 +52,22 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
+// Plug writes the files of a plugged in authority into a directory, under Istio's names, for discovery's --caDir.
+func (a *Authority) Plug(dir string) error {
+	key, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{
+		"ca-cert.pem": a.PEM(), "cert-chain.pem": a.PEM(), "root-cert.pem": a.PEM(), "ca-key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Identity is a certificate with its key and root, in PEM.
 type Identity struct{ Chain, Key, Roots []byte }
 

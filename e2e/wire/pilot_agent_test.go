@@ -37,7 +37,7 @@ func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgen
 }
 
 // pilotAgentOf starts one in a directory of its own, for it looks for its files below the working directory. The identity
-// is in the files where it looks for a workload's certificate, so that it needs no authority.
+// is in the files where it looks for a workload's certificate, so that it needs no authority; the zero one has no files.
 func (w *world) pilotAgentOf(name, ip, discovery, policy string, identity lab.Identity, env ...string) *pilotAgent {
 	w.T.Helper()
 	at := filepath.Join(w.Dir, name)
@@ -47,7 +47,9 @@ func (w *world) pilotAgentOf(name, ip, discovery, policy string, identity lab.Id
 		w.check(os.MkdirAll(dir, 0o755))
 	}
 	w.check(os.Symlink(lab.Path("bin", "peers", "envoy_bootstrap.json"), filepath.Join(state, "envoy_bootstrap_tmpl.json")))
-	w.check(identity.Mount(certs))
+	if identity.Chain != nil {
+		w.check(identity.Mount(certs))
+	}
 
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	status, admin, proxy := lab.Port(w.T), lab.Port(w.T), lab.Port(w.T)
@@ -62,7 +64,7 @@ func (w *world) pilotAgentOf(name, ip, discovery, policy string, identity lab.Id
 		fmt.Sprintf(`PROXY_CONFIG={"discoveryAddress": %q, "binaryPath": %q, "configPath": "./etc/istio/proxy",
 		"statusPort": %d, "proxyAdminPort": %d, "concurrency": 1, "controlPlaneAuthPolicy": %q,
 		"terminationDrainDuration": "1s", "drainDuration": "1s"}`, discovery, w.Envoy, status, admin, policy))
-	if policy == "MUTUAL_TLS" {
+	if policy == "MUTUAL_TLS" && identity.Chain != nil {
 		env = append(env, "PROV_CERT="+certs)
 	}
 	a.Process = w.start(lab.Spec{Name: "pilot-agent-" + name, Work: at, Env: env, Argv: []string{

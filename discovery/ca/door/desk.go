@@ -162,17 +162,30 @@ func (d *Desk) identify(ctx context.Context, c Caller, authority *ca.Authority, 
 	case c.Token == "":
 		return ca.Identity{}, "", refuse("no-proof", "the caller shows neither a certificate nor a token")
 	}
-	source := room.SourceOf(c.Address).String()
+	by := "token"
+	id, err := d.countRefusals(c.Address, now, func() (ca.Identity, error) {
+		if ca.IsJoinToken(c.Token) {
+			by = "join-token"
+			return d.ofJoinToken(ctx, c.Token, key, domains[0], now)
+		}
+		return d.ofToken(ctx, c.Token, domains[0])
+	})
+	return id, by, err
+}
+
+// countRefusals reads a token unless too many of the address were refused, and counts it if it is refused.
+func (d *Desk) countRefusals(address netip.Addr, now time.Time, read func() (ca.Identity, error)) (ca.Identity, error) {
+	source := room.SourceOf(address).String()
 	if err := d.waitOf(d.strange, source, now, "too many refusals of the address"); err != nil {
-		return ca.Identity{}, "", err
+		return ca.Identity{}, err
 	}
-	id, by, err := d.ofToken(ctx, c.Token, key, domains[0], now)
+	id, err := read()
 	if refused := new(*Refusal); errors.As(err, refused) {
 		d.mu.Lock()
 		d.strange.take(source, now)
 		d.mu.Unlock()
 	}
-	return id, by, err
+	return id, err
 }
 
 // ofCertificate returns the identity of a certificate of this authority, in the trust domain that the mesh has now.
@@ -188,36 +201,38 @@ func ofCertificate(c *x509.Certificate, domains []string) (ca.Identity, error) {
 	return id, nil
 }
 
-func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, string, error) {
-	if ca.IsJoinToken(token) {
-		used, err := d.JoinTokens.Redeem(ctx, token, key, now)
-		if busy := new(*Busy); errors.As(err, busy) {
-			return ca.Identity{}, "", err
-		} else if err != nil {
-			return ca.Identity{}, "", refuse("join-token", "%w", err)
-		}
-		id, err := ca.NewIdentity(domain, used.Namespace, used.ServiceAccount)
-		if err != nil {
-			return ca.Identity{}, "", refuse("join-token", "the join token %s: %w", used.ID, err)
-		}
-		return id, "join-token", nil
+func (d *Desk) ofJoinToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, error) {
+	used, err := d.JoinTokens.Redeem(ctx, token, key, now)
+	if busy := new(*Busy); errors.As(err, busy) {
+		return ca.Identity{}, err
+	} else if err != nil {
+		return ca.Identity{}, refuse("join-token", "%w", err)
 	}
+	id, err := ca.NewIdentity(domain, used.Namespace, used.ServiceAccount)
+	if err != nil {
+		return ca.Identity{}, refuse("join-token", "the join token %s: %w", used.ID, err)
+	}
+	return id, nil
+}
+
+// ofToken returns the identity of a token of a service account or of an issuer.
+func (d *Desk) ofToken(ctx context.Context, token, domain string) (ca.Identity, error) {
 	var why []string
 	for _, a := range d.Further {
 		id, err := a.Identify(ctx, token, domain)
 		var busy *Busy
 		switch {
 		case err == nil:
-			return id, "token", nil
+			return id, nil
 		case errors.Is(err, ErrForeign):
 			why = append(why, err.Error())
 		case errors.As(err, &busy):
-			return ca.Identity{}, "", err
+			return ca.Identity{}, err
 		default:
-			return ca.Identity{}, "", refuse("token", "%w", err)
+			return ca.Identity{}, refuse("token", "%w", err)
 		}
 	}
-	return ca.Identity{}, "", refuse("token", "the token is none that is known here: %q", why)
+	return ca.Identity{}, refuse("token", "the token is none that is known here: %q", why)
 }
 
 // admit bounds certificates, of an identity and in all.

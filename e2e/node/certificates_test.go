@@ -40,6 +40,7 @@ func (n *node) strict(gateway string) {
 	// By address: without DNS of its own the static busybox ends here at a name.
 	read := "busybox wget -q -O- http://" + n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}") + ":9080/reviews/0 2>&1 || echo failed"
 	n.eventually(30*time.Second, func() error { return n.jobOf(plain, read, "Reviewer1", "failed") })
+	n.plainTextIsClosed()
 	n.page(lab.Command(n.t, "docs/kubernetes.md", "mode: STRICT"))
 	n.eventually(time.Minute, func() error { return n.jobOf(plain, read, "failed", "Reviewer1") })
 	n.eventually(30*time.Second, func() error { return n.jobOf(meshed, read, "Reviewer1", "failed") })
@@ -58,6 +59,18 @@ spec:
 			n.t.Errorf("under STRICT: %v", err)
 		}
 	}
+}
+
+// plainTextIsClosed shows that another Pod reaches discovery over TLS alone.
+func (n *node) plainTextIsClosed() {
+	n.t.Helper()
+	at := n.kubectl("-n", "istio-system", "get", "pod", "-l", "app=discovery", "-o", "jsonpath={.items[0].status.podIP}")
+	opens := func(port int) string {
+		return fmt.Sprintf("busybox nc -w 3 %s %d -e /bin/busybox true && echo opens %d; ", at, port, port)
+	}
+	n.eventually(30*time.Second, func() error {
+		return n.jobOf(`sidecar.istio.io/inject: "false"`, opens(15012)+opens(15010)+"echo tried both", "opens 15012\ntried both", "opens 15010")
+	})
 }
 
 // https has the Gateway take TLS, and follow its Secret.

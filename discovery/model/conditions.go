@@ -174,8 +174,8 @@ func ParseRange(text string) (netip.Prefix, bool) {
 // pathSegment is a literal segment of a path template, as Envoy takes it.
 var pathSegment = regexp.MustCompile(`^[-a-zA-Z0-9._~%!$&'()+,;:@=]+$`)
 
-// ParsePathTemplate returns Envoy's form of a path with the operators {*}, one segment, and {**}, any number of them at
-// the end; template is false for a path without either.
+// ParsePathTemplate returns Envoy's form of a path with the operators {*}, one segment, and {**}, any number of them, which
+// is the last operator; template is false for a path without either.
 func ParsePathTemplate(path string) (envoys string, template bool, fault string) {
 	if template = strings.Contains(path, "{*}") || strings.Contains(path, "{**}"); !template && !strings.ContainsAny(path, "{}") {
 		return "", false, ""
@@ -187,8 +187,8 @@ func ParsePathTemplate(path string) (envoys string, template bool, fault string)
 	ended := false
 	for segment := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
 		switch {
-		case ended:
-			return "", template, fmt.Sprintf("is %q, want {**} as the last part", path)
+		case ended && (segment == "{*}" || segment == "{**}"):
+			return "", template, fmt.Sprintf("is %q, want no {*} or {**} behind {**}", path)
 		case segment == "{**}":
 			ended = true
 		case segment == "{*}", pathSegment.MatchString(segment):

@@ -83,7 +83,7 @@ e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's
 	@envoy-tools/fetch-pebble
 	@envoy-tools/fetch-prometheus
 	@envoy-tools/fetch-spire
-	go test -tags grpcnotrace,wire -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
+	go test -tags grpcnotrace,wire -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire ./e2e/wire/policies
 
 # Their builds take fourteen minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS, and Nomad; RUN=name of one

@@ -77,7 +77,7 @@ func TestCompatIsTheTable(t *testing.T) {
 
 // Every difference from Istio has a reason, and a case that shows it, which shows no other one.
 func TestDifferences(t *testing.T) {
-	for name, all := range map[string][]Difference{"verdicts": Verdicts(), "simulated": Simulated()} {
+	for name, all := range map[string][]Difference{"verdicts": Verdicts(), "simulated": Simulated(), "policies": Policies()} {
 		if len(all) == 0 {
 			t.Errorf("%s: there is none", name)
 		}
@@ -111,6 +111,8 @@ func tables() string {
 		table(Verdicts()))
 	b.WriteString("\n## Simulation\n\nIstio's own tests of what becomes of a request in the configuration of a proxy, run by `make e2e-wire` on what `serve` sends, end as in Istio, but for:\n" +
 		table(Simulated()))
+	b.WriteString("\n## Policies\n\nOf Istio's own tables of AuthorizationPolicy, run by `make e2e-wire`, all cases have Istio's answers where the real Envoy has Istio's filters and ours, but for:\n" +
+		table(Policies()))
 	for _, name := range KindNames() {
 		b.WriteString("\n## " + name + "\n\n| field | | |\n|---|---|---|\n")
 		for _, s := range SupportOf(name) {

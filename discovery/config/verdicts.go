@@ -1,7 +1,7 @@
 package config
 
 import (
-	_ "embed" // verdicts.txt, simulated.txt
+	_ "embed" // verdicts.txt, simulated.txt, policies.txt
 	"strings"
 )
 
@@ -10,6 +10,8 @@ var (
 	verdictTable string
 	//go:embed simulated.txt
 	simulatedTable string
+	//go:embed policies.txt
+	policiesTable string
 )
 
 // Difference is a difference from Istio that is meant. docs/compat.md lists all.
@@ -23,6 +25,9 @@ func Verdicts() []Difference { return differences(verdictTable) }
 
 // Simulated returns the differences from Istio in what becomes of requests, and in the configuration of a proxy.
 func Simulated() []Difference { return differences(simulatedTable) }
+
+// Policies returns the differences from Istio in the rules that Envoy gets for an AuthorizationPolicy.
+func Policies() []Difference { return differences(policiesTable) }
 
 func differences(table string) (out []Difference) {
 	for line := range strings.Lines(table) {

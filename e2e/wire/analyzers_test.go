@@ -22,18 +22,6 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// istioModule returns the directory of the module of Istio that is pinned for these tests.
-func istioModule(t *testing.T) string {
-	t.Helper()
-	list := exec.Command("go", "list", "-f", "{{.Module.Dir}}", "istio.io/istio/pilot/cmd/pilot-agent")
-	list.Dir = lab.Path("e2e", "wire", "istio")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // analysis is a case of the test of Istio's analyzers: the files that it reads, and the messages that it wants.
 type analysis struct {
 	name                 string
@@ -183,7 +171,7 @@ func (e expectations) reported(w finding, problems []config.Problem) bool {
 // objects: validate, and inject for what is said of a Pod at its creation. Those that it does not have are listed with
 // reasons.
 func TestIstioAnalyzers(t *testing.T) {
-	dir := filepath.Join(istioModule(t), "pkg", "config", "analysis", "analyzers")
+	dir := filepath.Join(lab.IstioModule(t), "pkg", "config", "analysis", "analyzers")
 	e := expected(t)
 	found, missed, refused, other := map[finding]bool{}, map[finding]bool{}, map[finding]bool{}, map[finding]bool{}
 	for _, a := range analyses(t, dir) {
@@ -265,7 +253,7 @@ var sampled = map[string]string{
 // Istio's samples have no fault but these: of the objects that discovery reads it says nothing else. A file that has no
 // objects, such as the values of a chart, is none of them.
 func TestIstioSamples(t *testing.T) {
-	module, files, said := istioModule(t), 0, map[string]bool{}
+	module, files, said := lab.IstioModule(t), 0, map[string]bool{}
 	isObject, isTemplate := regexp.MustCompile(`(?m)^kind:`), regexp.MustCompile(`{{`)
 	err := filepath.WalkDir(filepath.Join(module, "samples"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {

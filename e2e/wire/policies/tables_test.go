@@ -1,0 +1,208 @@
+//go:build wire
+
+package policies
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// policyCase is a case of the tables that test Istio's translation of AuthorizationPolicy.
+type policyCase struct {
+	name    string // NAME of the table's file, "http/allow-path"
+	tcp     bool
+	mesh    map[string]any // MeshConfig as JSON
+	input   []byte         // objects as YAML
+	wanted  []*anypb.Any   // Istio's filters, in their order
+	repeats int            // further cases with the same input, and the same filters
+
+	repaired bool // wanted is not as in the table: see quoted
+}
+
+// policyTables reads Istio's tables from the source of their test, and from its files.
+func policyTables(t *testing.T, dir string) (out []policyCase) {
+	t.Helper()
+	source, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "builder_test.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := map[string]ast.Expr{}
+	ast.Inspect(source, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for i, value := range n.Values {
+				variables[n.Names[i].Name] = value
+			}
+		case *ast.FuncDecl:
+			variables["in "+n.Name.Name] = &ast.FuncLit{Type: n.Type, Body: n.Body}
+		}
+		return true
+	})
+	for _, table := range []struct {
+		test, folder string
+		tcp          bool
+		forms        []string // prefixes of the files that are wanted
+	}{
+		{"in TestGenerator_GenerateHTTP", "http", false, []string{"", "extended-"}},
+		{"in TestGenerator_GenerateTCP", "tcp", true, []string{""}},
+	} {
+		for _, row := range rowsOf(variables[table.test], "testCases") {
+			c := readCase(t, row, variables, filepath.Join(dir, "testdata", table.folder), table.forms)
+			c.name, c.tcp = table.folder+"/"+c.name, table.tcp
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// rowsOf returns the elements of the list that a function begins with: NAME := []struct{…}{…}.
+func rowsOf(function ast.Node, name string) (rows []*ast.CompositeLit) {
+	ast.Inspect(function, func(n ast.Node) bool {
+		a, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		if to, ok := a.Lhs[0].(*ast.Ident); !ok || to.Name != name {
+			return true
+		}
+		for _, e := range a.Rhs[0].(*ast.CompositeLit).Elts {
+			rows = append(rows, e.(*ast.CompositeLit))
+		}
+		return false
+	})
+	return rows
+}
+
+func readCase(t *testing.T, row *ast.CompositeLit, variables map[string]ast.Expr, dir string, forms []string) policyCase {
+	t.Helper()
+	c := policyCase{mesh: map[string]any{}}
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for _, e := range row.Elts {
+		field := e.(*ast.KeyValueExpr)
+		switch name := field.Key.(*ast.Ident).Name; name {
+		case "name":
+			c.name = literal(field.Value).(string)
+		case "input":
+			c.input = read(literal(field.Value).(string))
+		case "meshConfig":
+			for key, value := range literal(variables[field.Value.(*ast.Ident).Name]).(map[string]any) {
+				c.mesh[key] = value
+			}
+		case "tdBundle": // trustdomain.NewBundle(DOMAIN, ALIASES)
+			args := field.Value.(*ast.CallExpr).Args
+			c.mesh["trustDomain"], c.mesh["trustDomainAliases"] = literal(args[0]), literal(args[1])
+		case "want":
+			for _, file := range literal(field.Value).([]any) {
+				data := read(forms[0] + file.(string))
+				c.wanted = append(c.wanted, readFilter(t, data, filepath.Base(dir) == "tcp"))
+				for _, form := range forms[1:] {
+					if !bytes.Equal(data, read(form+file.(string))) {
+						t.Errorf("%s%s is another one than %s: this test does not know it", form, file, file)
+					}
+				}
+			}
+		default:
+			t.Fatalf("%s: a case of %s has this field, which this test does not know", name, dir)
+		}
+	}
+	c.repeats = len(forms) - 1
+	return c
+}
+
+// readFilter reads one of Istio's filters of Envoy.
+func readFilter(t *testing.T, text []byte, tcp bool) *anypb.Any {
+	t.Helper()
+	var tree any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var filter interface {
+		proto.Message
+		GetTypedConfig() *anypb.Any
+	} = &hcmv3.HttpFilter{}
+	if tcp {
+		filter = &listenerv3.Filter{}
+	}
+	if err := protojson.Unmarshal(data, filter); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return filter.GetTypedConfig()
+}
+
+// literal returns the value of a literal of Go, with messages of proto as JSON has them.
+func literal(e ast.Expr) any {
+	switch e := e.(type) {
+	case *ast.UnaryExpr: // &
+		return literal(e.X)
+	case *ast.Ident:
+		return e.Name == "true"
+	case *ast.BinaryExpr: // a product
+		return literal(e.X).(int) * literal(e.Y).(int)
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, _ := strconv.Unquote(e.Value)
+			return text
+		}
+		n, _ := strconv.Atoi(e.Value)
+		return n
+	}
+	composite := e.(*ast.CompositeLit)
+	list, object := []any{}, map[string]any{}
+	for _, element := range composite.Elts {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			list = append(list, literal(element))
+			continue
+		}
+		value := literal(pair.Value)
+		switch key := pair.Key.(type) {
+		case *ast.BasicLit: // of a map
+			object[literal(key).(string)] = value
+		case *ast.Ident:
+			if key.Name == "Provider" { // which JSON does not have: its one field stands there
+				for name, inner := range value.(map[string]any) {
+					object[name] = inner
+				}
+				continue
+			}
+			object[strings.ToLower(key.Name[:1])+key.Name[1:]] = value
+		}
+	}
+	if of, ok := composite.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Duration" {
+		seconds, _ := object["seconds"].(int)
+		nanoseconds, _ := object["nanos"].(int)
+		d := time.Duration(seconds)*time.Second + time.Duration(nanoseconds)
+		return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+	}
+	if _, isList := composite.Type.(*ast.ArrayType); isList || len(list) > 0 && !slices.Contains(list, nil) {
+		return list
+	}
+	return object
+}

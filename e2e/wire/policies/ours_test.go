@@ -42,7 +42,7 @@ spec:
 // ours returns the filters that discovery puts before a workload for a case, in their order.
 func (c policyCase) ours(t *testing.T) (filters []*anypb.Any) {
 	t.Helper()
-	var objects []*model.Object
+	objects := slices.Clone(c.keys)
 	for _, item := range config.Read(append([]byte(workload), c.input...)) {
 		switch {
 		case item.Object != nil:

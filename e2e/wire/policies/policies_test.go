@@ -25,7 +25,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -380,12 +379,7 @@ func TestIstioPolicies(t *testing.T) {
 // report fails for each difference that is not listed, and for each that is listed and is none.
 func report(t *testing.T, all []*compared) {
 	t.Helper()
-	meant := map[string]bool{}
-	for _, d := range config.Policies() {
-		for _, name := range d.Cases {
-			meant[name] = true
-		}
-	}
+	listed := meant("http/", "tcp/")
 	cases, differ, conditions, requests := 0, 0, 0, 0
 	for _, c := range all {
 		requests, conditions = requests+c.asked, conditions+len(c.pairs)
@@ -396,15 +390,15 @@ func report(t *testing.T, all []*compared) {
 		}
 		switch {
 		case len(c.faults) == 0:
-		case meant[c.name]:
+		case listed[c.name]:
 			differ += 1 + c.repeats
-			delete(meant, c.name)
+			delete(listed, c.name)
 		default:
 			faults := slices.Sorted(maps.Keys(c.faults))
 			t.Errorf("%s: %d differences:\n%.3000s", c.name, len(faults), strings.Join(faults[:min(5, len(faults))], "\n"))
 		}
 	}
-	for name := range meant {
+	for name := range listed {
 		t.Errorf("%s: does not differ, or is no case any more", name)
 	}
 	if cases < 49 {

@@ -8,9 +8,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +22,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // policyCase is a case of the tables that test Istio's translation of AuthorizationPolicy.
@@ -33,7 +35,8 @@ type policyCase struct {
 	wanted  []*anypb.Any   // Istio's filters, in their order
 	repeats int            // further cases with the same input, and the same filters
 
-	repaired bool // wanted is not as in the table: see quoted
+	keys     []*model.Object // key sets that discovery has fetched
+	repaired bool            // wanted is not as in the table: see quoted
 }
 
 // policyTables reads Istio's tables from the source of their test, and from its files.
@@ -45,13 +48,10 @@ func policyTables(t *testing.T, dir string) (out []policyCase) {
 	}
 	variables := map[string]ast.Expr{}
 	ast.Inspect(source, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ValueSpec:
-			for i, value := range n.Values {
-				variables[n.Names[i].Name] = value
+		if v, ok := n.(*ast.ValueSpec); ok {
+			for i, value := range v.Values {
+				variables[v.Names[i].Name] = value
 			}
-		case *ast.FuncDecl:
-			variables["in "+n.Name.Name] = &ast.FuncLit{Type: n.Type, Body: n.Body}
 		}
 		return true
 	})
@@ -60,10 +60,10 @@ func policyTables(t *testing.T, dir string) (out []policyCase) {
 		tcp          bool
 		forms        []string // prefixes of the files that are wanted
 	}{
-		{"in TestGenerator_GenerateHTTP", "http", false, []string{"", "extended-"}},
-		{"in TestGenerator_GenerateTCP", "tcp", true, []string{""}},
+		{"TestGenerator_GenerateHTTP", "http", false, []string{"", "extended-"}},
+		{"TestGenerator_GenerateTCP", "tcp", true, []string{""}},
 	} {
-		for _, row := range rowsOf(variables[table.test], "testCases") {
+		for _, row := range rowsOf(source, table.test, "testCases") {
 			c := readCase(t, row, variables, filepath.Join(dir, "testdata", table.folder), table.forms)
 			c.name, c.tcp = table.folder+"/"+c.name, table.tcp
 			out = append(out, c)
@@ -72,21 +72,26 @@ func policyTables(t *testing.T, dir string) (out []policyCase) {
 	return out
 }
 
-// rowsOf returns the elements of the list that a function begins with: NAME := []struct{…}{…}.
-func rowsOf(function ast.Node, name string) (rows []*ast.CompositeLit) {
-	ast.Inspect(function, func(n ast.Node) bool {
-		a, ok := n.(*ast.AssignStmt)
-		if !ok {
-			return true
+// rowsOf returns the elements of a list in a function: NAME := []struct{…}{…}.
+func rowsOf(source *ast.File, function, name string) (rows []*ast.CompositeLit) {
+	for _, d := range source.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != function {
+			continue
 		}
-		if to, ok := a.Lhs[0].(*ast.Ident); !ok || to.Name != name {
-			return true
+		for _, statement := range f.Body.List {
+			a, ok := statement.(*ast.AssignStmt)
+			if !ok {
+				continue
+			}
+			if to, ok := a.Lhs[0].(*ast.Ident); !ok || to.Name != name {
+				continue
+			}
+			for _, e := range a.Rhs[0].(*ast.CompositeLit).Elts {
+				rows = append(rows, e.(*ast.CompositeLit))
+			}
 		}
-		for _, e := range a.Rhs[0].(*ast.CompositeLit).Elts {
-			rows = append(rows, e.(*ast.CompositeLit))
-		}
-		return false
-	})
+	}
 	return rows
 }
 
@@ -108,9 +113,7 @@ func readCase(t *testing.T, row *ast.CompositeLit, variables map[string]ast.Expr
 		case "input":
 			c.input = read(literal(field.Value).(string))
 		case "meshConfig":
-			for key, value := range literal(variables[field.Value.(*ast.Ident).Name]).(map[string]any) {
-				c.mesh[key] = value
-			}
+			maps.Copy(c.mesh, literal(variables[field.Value.(*ast.Ident).Name]).(map[string]any))
 		case "tdBundle": // trustdomain.NewBundle(DOMAIN, ALIASES)
 			args := field.Value.(*ast.CallExpr).Args
 			c.mesh["trustDomain"], c.mesh["trustDomainAliases"] = literal(args[0]), literal(args[1])
@@ -156,15 +159,24 @@ func readFilter(t *testing.T, text []byte, tcp bool) *anypb.Any {
 	return filter.GetTypedConfig()
 }
 
-// literal returns the value of a literal of Go, with messages of proto as JSON has them.
+// literal returns the value of an expression of Go, with messages of proto as JSON has them. Of a name or a call that it does not know
+// it returns the name.
 func literal(e ast.Expr) any {
 	switch e := e.(type) {
 	case *ast.UnaryExpr: // &
 		return literal(e.X)
-	case *ast.Ident:
-		return e.Name == "true"
 	case *ast.BinaryExpr: // a product
 		return literal(e.X).(int) * literal(e.Y).(int)
+	case *ast.Ident:
+		switch e.Name {
+		case "true", "false":
+			return e.Name == "true"
+		case "nil":
+			return nil
+		}
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
 	case *ast.BasicLit:
 		if e.Kind == token.STRING {
 			text, _ := strconv.Unquote(e.Value)
@@ -172,10 +184,24 @@ func literal(e ast.Expr) any {
 		}
 		n, _ := strconv.Atoi(e.Value)
 		return n
+	case *ast.CallExpr:
+		return called(literal(e.Fun).(string), literal(e.Args[0]))
 	}
-	composite := e.(*ast.CompositeLit)
+	return composite(e.(*ast.CompositeLit))
+}
+
+// called knows the functions that Istio's tables call for a part of a message.
+func called(name string, argument any) any {
+	if name != "buildSpaceDelimitedClaims" {
+		return argument
+	}
+	more, _ := argument.([]any)
+	return append([]any{"permission", "scope"}, more...)
+}
+
+func composite(c *ast.CompositeLit) any {
 	list, object := []any{}, map[string]any{}
-	for _, element := range composite.Elts {
+	for _, element := range c.Elts {
 		pair, ok := element.(*ast.KeyValueExpr)
 		if !ok {
 			list = append(list, literal(element))
@@ -186,23 +212,36 @@ func literal(e ast.Expr) any {
 		case *ast.BasicLit: // of a map
 			object[literal(key).(string)] = value
 		case *ast.Ident:
-			if key.Name == "Provider" { // which JSON does not have: its one field stands there
-				for name, inner := range value.(map[string]any) {
-					object[name] = inner
-				}
+			if isChoice(pair.Value) { // which JSON does not have: its one field stands there
+				maps.Copy(object, value.(map[string]any))
 				continue
 			}
 			object[strings.ToLower(key.Name[:1])+key.Name[1:]] = value
 		}
 	}
-	if of, ok := composite.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Duration" {
+	if of, ok := c.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Duration" {
 		seconds, _ := object["seconds"].(int)
 		nanoseconds, _ := object["nanos"].(int)
 		d := time.Duration(seconds)*time.Second + time.Duration(nanoseconds)
 		return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
 	}
-	if _, isList := composite.Type.(*ast.ArrayType); isList || len(list) > 0 && !slices.Contains(list, nil) {
+	if _, isList := c.Type.(*ast.ArrayType); isList || len(list) > 0 {
 		return list
 	}
 	return object
+}
+
+// isChoice reports whether a value is &MESSAGE_FIELD{FIELD: …}: the field that a oneof of proto has.
+func isChoice(e ast.Expr) bool {
+	pointer, ok := e.(*ast.UnaryExpr)
+	if !ok {
+		return false
+	}
+	c, ok := pointer.X.(*ast.CompositeLit)
+	if !ok || len(c.Elts) != 1 {
+		return false
+	}
+	of, ok := c.Type.(*ast.SelectorExpr)
+	field, named := c.Elts[0].(*ast.KeyValueExpr)
+	return ok && named && strings.HasSuffix(of.Sel.Name, "_"+literal(field.Key).(string))
 }

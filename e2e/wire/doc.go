@@ -1,7 +1,7 @@
 // Package wire tests pilotlight against software that it did not write, on the other side of the wire: gRPC's C core
 // and gRPC for Java as clients and servers that are configured by xDS, Istio's pilot-agent against our discovery, our agent
 // against istiod, and discovery and istiod as sources of each other's configuration; and by Istio's own tables of validation and its
-// simulation, docs/design/030-istio-simulation.md.
+// simulation, docs/design/030-istio-simulation.md. Its tables of policies are in e2e/wire/policies.
 //
 //	discovery ──▶ pilot-agent ──▶ Envoy        istiod ──▶ Envoy ◀── agent
 //	    │

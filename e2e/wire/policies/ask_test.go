@@ -115,6 +115,9 @@ func (c *client) ask(all []asking, port int, tcp bool) (answers []string, err er
 
 // exchange sends a request, and returns Envoy's answer in words; kept is false if the connection is at its end.
 func exchange(conn net.Conn, reader *bufio.Reader, a asking, key connection) (said string, kept bool, err error) {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return "", false, err
+	}
 	if _, err := io.WriteString(conn, a.request(key)); err != nil {
 		return "closed", false, nil
 	}
@@ -218,9 +221,6 @@ func (c *client) dial(key connection) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: lab.StopLimit, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := dialer.Dial("tcp", net.JoinHostPort(to, fmt.Sprint(key.port)))
 	if err != nil {
-		return nil, err
-	}
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return nil, err
 	}
 	if _, err := conn.Write(proxyHeader(key)); err != nil {

@@ -3,9 +3,9 @@
 package policies
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -102,7 +102,7 @@ func choicesOf(leaves []leaf) choices {
 }
 
 func (c choices) add(about string, value any) {
-	if !slices.ContainsFunc(c[about], func(v any) bool { return fmt.Sprint(v) == fmt.Sprint(value) }) {
+	if !slices.ContainsFunc(c[about], func(v any) bool { return reflect.DeepEqual(v, value) }) {
 		c[about] = append(c[about], value)
 	}
 }

@@ -141,7 +141,7 @@ func exchange(conn net.Conn, reader *bufio.Reader, a asking, key connection) (sa
 	return fmt.Sprintf("%d %s %s", answer.StatusCode, body, strings.Join(seen, ";")), !answer.Close, nil
 }
 
-// request writes the request. What no client can send is told in x-lua.
+// request writes the request. What no client can send is in x-lua, for the script told.
 func (a asking) request(key connection) string {
 	var text, code strings.Builder
 	text.WriteString("GET / HTTP/1.1\r\nhost: web.test\r\n")

@@ -12,5 +12,6 @@
 // What no client can send is put into the request by a script in Envoy before the filters: a method or host with other characters,
 // the claims of a token and other metadata. An address that a connection comes from is one of loopback that stands for it.
 //
-// Istio's files are read from its module when the test runs. The tests are behind the build tag wire and run by make e2e-wire.
+// Istio's files are read from its module when the test runs. The tests are behind the build tag wire and run by make e2e-wire. It leaves
+// to e2e/policies what a policy does on its whole way, from a file to the answer of a gateway.
 package policies

@@ -31,42 +31,41 @@ import (
 // compared is a case with what is served for it by both, and what Envoy has said.
 type compared struct {
 	policyCase
-	theirs, ours    []*anypb.Any
-	rules           []*rbacv3.Policy // of both
-	pairs           []pair
-	choices         choices
-	probed          int    // the port of a listener that judges each condition by itself
-	at              [2]int // the ports of Istio's filters, and of ours
-	asked           int
-	answers, faults map[string]bool
+	theirs, ours []*anypb.Any
+	rules        []*rbacv3.Policy // of both
+	pairs        []pair
+	choices      choices
+	probed       int    // the port of a listener that judges each condition by itself
+	at           [2]int // the ports of Istio's filters, and of ours
+	asked        int
+	faults       map[string]bool
 }
 
 func (c *compared) fault(format string, args ...any) { c.faults[fmt.Sprintf(format, args...)] = true }
 
 func compare(t *testing.T, of policyCase) *compared {
 	t.Helper()
-	c := &compared{policyCase: of, theirs: of.wanted, ours: of.ours(t), answers: map[string]bool{}, faults: map[string]bool{}}
+	c := &compared{policyCase: of, theirs: of.wanted, ours: of.ours(t), faults: map[string]bool{}}
 	theirs, ours := rulesOf(t, c.theirs), rulesOf(t, c.ours)
-	for _, name := range slices.Sorted(maps.Keys(theirs)) {
-		c.rules = append(c.rules, theirs[name])
-		if ours[name] == nil {
-			continue // it matches nothing, or requests show that it should
+	all := maps.Clone(theirs)
+	maps.Copy(all, ours)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch a, b := theirs[name], ours[name]; {
+		case a == nil:
+			c.fault("%s: Istio has no such rule", name)
+		case b == nil && !never(a):
+			c.fault("%s: ours has no such rule", name)
+		case b != nil:
+			pairs, fault := paired(name, a, b)
+			if fault != "" {
+				c.fault("%s", fault)
+			}
+			c.rules, c.pairs = append(c.rules, a, b), append(c.pairs, pairs...)
 		}
-		pairs, fault := paired(name, theirs[name], ours[name])
-		if fault != "" {
-			c.fault("%s", fault)
-		}
-		c.pairs = append(c.pairs, pairs...)
-	}
-	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		c.rules = append(c.rules, ours[name])
 	}
 	var leaves []leaf
 	for _, r := range c.rules {
-		permissions, principals := conditionsOf(r)
-		for _, one := range slices.Concat(append(permissions, principals...)...) {
-			leaves = append(leaves, one.leaves()...)
-		}
+		leaves = append(leaves, leavesOfRule(r)...)
 	}
 	c.choices = choicesOf(leaves)
 	c.choices["peer"] = slices.DeleteFunc(c.choices["peer"], func(v any) bool { // one address of IPv6 stands for all
@@ -77,8 +76,10 @@ func compare(t *testing.T, of policyCase) *compared {
 	return c
 }
 
-// settings compares how a provider is asked, but for the time that it has, which is then made longer: the prefix of the
-// rules' names may differ.
+// never tells whether a rule is the one that Istio makes for a policy without rules, which matches nothing.
+func never(rule *rbacv3.Policy) bool { return rule.Permissions[0].GetNotRule().GetAny() }
+
+// settings compares how a provider is asked. By which names the filter before tells that a rule names the request may differ.
 func (c *compared) settings(t *testing.T) {
 	t.Helper()
 	of := func(filters []*anypb.Any) (out []proto.Message) {
@@ -208,6 +209,9 @@ func (c *compared) judge(by *client) error {
 	c.asked += len(requests)
 	truth := map[string][]string{} // of each value of choices
 	for i, answer := range answers {
+		if !strings.HasPrefix(answer, "200 ") || strings.Count(answer, "shadow_engine_result=") != 2*len(c.pairs) {
+			return fmt.Errorf("%v of %s: want what each condition says, got %q", tries[i].value, tries[i].about, answer)
+		}
 		for k, p := range c.pairs {
 			if theirs, ours := fulfilled(answer, k, 0), fulfilled(answer, k, 1); theirs != ours {
 				c.fault("%s: Istio's says %t, ours %t of %q", p.where, theirs, ours, tries[i].value)
@@ -224,7 +228,9 @@ func (c *compared) judge(by *client) error {
 		}
 	}
 	for i, r := range requests {
-		c.answers[said[0][i]] = true
+		if status, _, _ := strings.Cut(said[0][i], " "); !slices.Contains([]string{"200", "402", "403"}, status) && !(c.tcp && status == "closed") {
+			return fmt.Errorf("%v is answered %q", r, said[0][i])
+		}
 		if said[0][i] != said[1][i] {
 			c.fault("requests: Istio's filters say %q, ours %q of %q", said[0][i], said[1][i], r)
 		}
@@ -315,17 +321,10 @@ func (c policyCase) quoted(t *testing.T) (out policyCase, changed bool) {
 	out.repaired, out.wanted = true, nil
 	for _, f := range c.wanted {
 		m := unpacked(t, f)
-		for _, rules := range rbacOf(m) {
-			for _, r := range rules.GetPolicies() {
-				_, principals := conditionsOf(r)
-				for _, one := range slices.Concat(principals...) {
-					for _, l := range one.leaves() {
-						text, _ := l.match.(*matcherv3.StringMatcher)
-						if re := text.GetSafeRegex(); re != nil && strings.ContainsAny(re.Regex, "[]") && l.about == "principal" {
-							re.Regex, changed = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(re.Regex), true
-						}
-					}
-				}
+		for _, l := range leavesOf(rbacOf(m)) {
+			text, _ := l.match.(*matcherv3.StringMatcher)
+			if re := text.GetSafeRegex(); re != nil && strings.ContainsAny(re.Regex, "[]") && l.about == "principal" {
+				re.Regex, changed = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(re.Regex), true
 			}
 		}
 		a, err := anypb.New(m)

@@ -126,6 +126,23 @@ func (c condition) leaves() []leaf {
 	return principalLeaves(c.principal)
 }
 
+func leavesOfRule(r *rbacv3.Policy) (out []leaf) {
+	permissions, principals := conditionsOf(r)
+	for _, c := range slices.Concat(append(permissions, principals...)...) {
+		out = append(out, c.leaves()...)
+	}
+	return out
+}
+
+func leavesOf(all []*rbacv3.RBAC) (out []leaf) {
+	for _, rules := range all {
+		for _, r := range rules.GetPolicies() {
+			out = append(out, leavesOfRule(r)...)
+		}
+	}
+	return out
+}
+
 func permissionLeaves(p *rbacv3.Permission) (out []leaf) {
 	switch r := p.Rule.(type) {
 	case *rbacv3.Permission_Any:

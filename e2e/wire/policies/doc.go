@@ -9,6 +9,8 @@
 // requests that fulfil as many conditions of a rule as they can, and their neighbours. An answer has the status, which rule decided,
 // what a dry run says, whether a record is wanted, and whether a provider was asked.
 //
+// The filters of RequestAuthentication, and the modes that PeerAuthentications give, are compared as they are.
+//
 // What no client can send is put into the request by a script in Envoy before the filters: a method or host with other characters,
 // the claims of a token and other metadata. An address that a connection comes from is one of loopback that stands for it.
 //

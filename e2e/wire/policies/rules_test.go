@@ -172,7 +172,7 @@ func permissionLeaves(p *rbacv3.Permission) (out []leaf) {
 	case *rbacv3.Permission_RequestedServerName:
 		return []leaf{{"server name", stringMatch(r.RequestedServerName)}}
 	case *rbacv3.Permission_Metadata:
-		return metadataLeaves(r.Metadata)
+		return metadataLeaves(r.Metadata) //lint:ignore SA1019 it is what Istio makes
 	case *rbacv3.Permission_SourcedMetadata:
 		return metadataLeaves(r.SourcedMetadata.MetadataMatcher)
 	}
@@ -202,12 +202,9 @@ func principalLeaves(p *rbacv3.Principal) (out []leaf) {
 	case *rbacv3.Principal_RemoteIp:
 		return []leaf{{"remote", r.RemoteIp}}
 	case *rbacv3.Principal_Header:
-		if re := r.Header.GetSafeRegexMatch(); re != nil { //lint:ignore SA1019 it is what Istio makes
-			return []leaf{{"header " + strings.ToLower(r.Header.Name), &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: re}}}}
-		}
 		return []leaf{{"header " + strings.ToLower(r.Header.Name), stringMatch(r.Header.GetStringMatch())}}
 	case *rbacv3.Principal_Metadata:
-		return metadataLeaves(r.Metadata)
+		return metadataLeaves(r.Metadata) //lint:ignore SA1019 it is what Istio makes
 	case *rbacv3.Principal_SourcedMetadata:
 		return metadataLeaves(r.SourcedMetadata.MetadataMatcher)
 	}

@@ -5,6 +5,7 @@ package policies
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -166,7 +167,11 @@ func literal(e ast.Expr) any {
 	case *ast.UnaryExpr: // &
 		return literal(e.X)
 	case *ast.BinaryExpr: // a product
-		return literal(e.X).(int) * literal(e.Y).(int)
+		x, isNumber := literal(e.X).(int)
+		if !isNumber {
+			return literal(e.X)
+		}
+		return x * literal(e.Y).(int)
 	case *ast.Ident:
 		switch e.Name {
 		case "true", "false":
@@ -210,7 +215,7 @@ func composite(c *ast.CompositeLit) any {
 		value := literal(pair.Value)
 		switch key := pair.Key.(type) {
 		case *ast.BasicLit: // of a map
-			object[literal(key).(string)] = value
+			object[fmt.Sprint(literal(key))] = value
 		case *ast.Ident:
 			if isChoice(pair.Value) { // which JSON does not have: its one field stands there
 				maps.Copy(object, value.(map[string]any))

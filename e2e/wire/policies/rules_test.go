@@ -172,7 +172,8 @@ func permissionLeaves(p *rbacv3.Permission) (out []leaf) {
 	case *rbacv3.Permission_RequestedServerName:
 		return []leaf{{"server name", stringMatch(r.RequestedServerName)}}
 	case *rbacv3.Permission_Metadata:
-		return metadataLeaves(r.Metadata) //lint:ignore SA1019 it is what Istio makes
+		//lint:ignore SA1019 it is what Istio makes
+		return metadataLeaves(r.Metadata)
 	case *rbacv3.Permission_SourcedMetadata:
 		return metadataLeaves(r.SourcedMetadata.MetadataMatcher)
 	}
@@ -204,7 +205,8 @@ func principalLeaves(p *rbacv3.Principal) (out []leaf) {
 	case *rbacv3.Principal_Header:
 		return []leaf{{"header " + strings.ToLower(r.Header.Name), stringMatch(r.Header.GetStringMatch())}}
 	case *rbacv3.Principal_Metadata:
-		return metadataLeaves(r.Metadata) //lint:ignore SA1019 it is what Istio makes
+		//lint:ignore SA1019 it is what Istio makes
+		return metadataLeaves(r.Metadata)
 	case *rbacv3.Principal_SourcedMetadata:
 		return metadataLeaves(r.SourcedMetadata.MetadataMatcher)
 	}

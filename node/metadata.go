@@ -47,6 +47,7 @@ type Metadata struct {
 	AgentSDS         AgentSDS          // PILOTLIGHT_SDS
 	Certificate      bool              // PILOTLIGHT_CERTIFICATE: the agent serves the workload's certificate and roots by SDS, or will; false is not written
 	Reports          Reports           // PILOTLIGHT_REPORTS
+	Said             Said              // PILOTLIGHT_VERSION, PILOTLIGHT_BYPASSED
 	Extra            map[string]any    // every other key; JSON values only
 }
 
@@ -66,6 +67,9 @@ func (m Metadata) Map() map[string]any {
 	set("PILOTLIGHT_SDS", string(m.AgentSDS), m.AgentSDS != "")
 	set("PILOTLIGHT_CERTIFICATE", "true", m.Certificate)
 	set("PILOTLIGHT_REPORTS", string(m.Reports), m.Reports != "")
+	for key, value := range m.Said.Map() {
+		out[key] = value
+	}
 	set("HTTP_PROXY_PORT", strconv.Itoa(m.HTTPProxyPort), m.HTTPProxyPort != 0)
 	return out
 }
@@ -83,6 +87,7 @@ func ParseMetadata(in map[string]any) (Metadata, error) {
 		AgentSDS:         AgentSDS(p.text("PILOTLIGHT_SDS")),
 		Certificate:      p.text("PILOTLIGHT_CERTIFICATE") == "true",
 		Reports:          Reports(p.text("PILOTLIGHT_REPORTS")),
+		Said:             Said{Version: p.text(versionKey), Bypassed: p.text(bypassedKey)},
 	}
 	if len(p.extra) > 0 {
 		m.Extra = p.extra

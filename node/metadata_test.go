@@ -14,7 +14,7 @@ func TestMetadataIsReadBackFromTheWire(t *testing.T) {
 		"empty": {},
 		"full": {
 			Namespace: "default", Labels: map[string]string{"app": "reviews"}, InstanceIPs: []string{"10.1.2.3", "fd00::1"},
-			InterceptionMode: None, HTTPProxyPort: 15007, AgentSDS: SDSFiles, Certificate: true, Reports: ReportFailures,
+			InterceptionMode: None, HTTPProxyPort: 15007, AgentSDS: SDSFiles, Certificate: true, Reports: ReportFailures, Said: Said{"v0.2.0", "8080 10.0.0.7"},
 			Extra: map[string]any{"ISTIO_VERSION": "1.0", "NESTED": map[string]any{"a": []any{1.5, true, nil}}},
 		},
 	} {

@@ -1,6 +1,10 @@
 package lastgood
 
-import "github.com/pilotlight/pilotlight/agent/frame"
+import (
+	"slices"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+)
 
 // Types of resources that have a part of their own here.
 const (
@@ -101,6 +105,25 @@ func WithoutVersions(message []byte) ([]byte, error) {
 		return nil
 	})
 	return out, err
+}
+
+// WithMetadata returns a request, and its node, with more metadata of that node. Protobuf merges a message that is there twice, and of
+// two values of a key the later one counts.
+func WithMetadata(message, node []byte, metadata map[string]string) (request, extended []byte, err error) {
+	var fields []byte // of a google.protobuf.Struct
+	for key, value := range metadata {
+		text := frame.Append(nil, 3, []byte(value)) // Value.string_value
+		fields = frame.Append(fields, 1, frame.Append(frame.Append(nil, 1, []byte(key)), 2, text))
+	}
+	extended = frame.Append(slices.Clip(node), 3, fields) // Node.metadata
+	request = frame.Append(make([]byte, 0, len(message)+len(fields)+8), 1, extended)
+	err = frame.Fields(message, func(number int, value []byte) error {
+		if number != 1 {
+			request = frame.Append(request, number, value)
+		}
+		return nil
+	})
+	return request, extended, err
 }
 
 // Question is a first request for all clusters by an Envoy that has these versions of them: if discovery has nothing else,

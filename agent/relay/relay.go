@@ -34,7 +34,9 @@ type Config struct {
 
 	// Process returns what is known of an Envoy: false if there is no such process.
 	Process func(pid int) (Process, bool)
-	Log     *slog.Logger
+	// Says returns what is added to the metadata of Envoy's node on each stream; nil for nothing.
+	Says func() map[string]string
+	Log  *slog.Logger
 }
 
 // Process is an Envoy.
@@ -50,13 +52,16 @@ type Relay struct {
 	calls  sync.WaitGroup
 	pace   pace
 
-	mu     sync.Mutex
-	envoys map[int64]*envoy // by the start of the process
-	misfit string           // why the file could not be used, as it was last told
+	mu      sync.Mutex
+	envoys  map[int64]*envoy   // by the start of the process
+	streams map[*stream]func() // each one's end
+	misfit  string             // why the file could not be used, as it was last told
 }
 
 // New returns a relay.
-func New(c Config) *Relay { return &Relay{config: c, envoys: map[int64]*envoy{}} }
+func New(c Config) *Relay {
+	return &Relay{config: c, envoys: map[int64]*envoy{}, streams: map[*stream]func(){}}
+}
 
 // NewHTTPServer returns an HTTP server for r: see frame.NewServer. pid returns the process of a connection's client.
 func (r *Relay) NewHTTPServer(pid func(net.Conn) int) *http.Server {

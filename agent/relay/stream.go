@@ -33,6 +33,7 @@ type stream struct {
 	out     io.Writer
 	flush   func() error
 
+	said      map[string]string // of this proxy, beside what Envoy says
 	want      lastgood.Header
 	node      []byte
 	session   *lastgood.Session
@@ -64,6 +65,11 @@ func (s *stream) run(ctx context.Context, body io.Reader) error {
 	case first = <-incoming:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	first, done, err := s.say(first, func() { cancel(errNews) })
+	defer done()
+	if err != nil {
+		return err
 	}
 	c := s.relay.config
 	s.node = first.Node

@@ -22,6 +22,7 @@ type Client struct {
 
 	Peer      string    `json:"peer"`
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
+	Agent     string    `json:"agent,omitempty"`   // the version of its agent, "v0.2.0"; "" if it does not say
 	Variant   string    `json:"variant"`           // sotw or delta
 	Connected time.Time `json:"connected"`
 	// Locality is that by which the proxy's endpoints are ordered, "region/zone/subzone". LocalityFrom is "node", the
@@ -40,7 +41,7 @@ func (st *stream) client() Client {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	c := Client{
-		Node: st.node, Peer: st.peer, Version: st.version, Variant: st.variant.String(), Connected: st.connected,
+		Node: st.node, Peer: st.peer, Version: st.version, Agent: st.agent.Version, Variant: st.variant.String(), Connected: st.connected,
 		Generation: st.reached, Since: st.at, Types: []protocol.Type{},
 	}
 	if st.identified() {

@@ -54,7 +54,7 @@ func (st *stream) identify(r *protocol.Request) error {
 	}
 	st.node, st.reader, st.proven = proxy.ID.String(), own, id
 	st.intake.Identified()
-	st.version, st.dns = versionOf(node), proxy.DNS()
+	st.version, st.dns, st.agent = versionOf(node), proxy.DNS(), clipped(proxy.Agent())
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
 	if fault := st.fault(shown); fault != "" {
 		st.log.Warn("short names of services do not work for a proxy", "node", st.node, "peer", st.peer, "reason", fault)
@@ -99,6 +99,11 @@ func versionOf(n *corev3.Node) string {
 		return protocol.Clip(fmt.Sprintf("%s %d.%d.%d", n.GetUserAgentName(), v.MajorNumber, v.MinorNumber, v.Patch))
 	}
 	return protocol.Clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
+}
+
+// clipped returns what an agent says as it is kept: it is a client's text.
+func clipped(a model.Agent) model.Agent {
+	return model.Agent{Version: protocol.Clip(a.Version), Bypassed: protocol.Clip(a.Bypassed)}
 }
 
 // relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the

@@ -66,6 +66,7 @@ type stream struct {
 	withheld  map[string]string // why secrets were not sent, by name
 	version   string            // of Envoy
 	dns       model.DNS
+	agent     model.Agent
 	shown     *generation
 	asksMore  bool        // the reader has changed since
 	told      bool        // the server knows that the proxy has connected: see OnNews

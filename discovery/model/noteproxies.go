@@ -104,6 +104,8 @@ func (j *judge) examine(w Proxy) (out []finding) {
 		add(WrongDomain, j.domain.Fault(w.Domain))
 	}
 	add(OldEnvoy, oldEnvoy(w.Version))
+	add(OldAgent, oldAgent(w.Agent.Version, j.mesh.settings.Release))
+	add(NoRedirect, bypassed(w))
 	add(DNSCapture, w.DNS.fault(w, j.mesh.settings.Config.GetDefaultConfig().GetProxyMetadata()))
 	if !w.New && j.isStranger(w) {
 		var addresses []string

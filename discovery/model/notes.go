@@ -131,7 +131,8 @@ type Proxy struct {
 	Addresses    []netip.Addr
 	Domain       string // DNS domain of its node ID, in lower case; "" for none
 	Version      string // as "envoy 1.40.0"; "" if it does not say
-	DNS          DNS    // what it says about the capture of DNS
+	Agent        Agent
+	DNS          DNS // what it says about the capture of DNS
 
 	Refused  []Refusal         // the resources that its Envoy rejected
 	Unbound  []Unbound         // the listeners that it rejected

@@ -181,6 +181,8 @@ const (
 	WrongDomain      Code = "wrong-domain"      // a connected proxy's DNS domain is not the mesh's
 	CannotBind       Code = "cannot-bind"       // a connected Envoy does not get the port of a listener
 	OldEnvoy         Code = "old-envoy"         // a connected Envoy is older than the configuration that it gets
+	OldAgent         Code = "old-agent"         // a connected proxy's agent is older than discovery
+	NoRedirect       Code = "no-redirect"       // a connected proxy's program is reached past its Envoy
 	UnknownIssuer    Code = "unknown-issuer"    // no issuer of certificates has the name
 	ACMENoHTTP       Code = "acme-no-http"      // no connected gateway serves a host at port 80, where an issuer asks
 	ACMERefused      Code = "acme-refused"      // an issuer has given no certificate

@@ -20,11 +20,13 @@ type Settings struct {
 	// LoopbackEndpoints allows endpoints at loopback addresses to all proxies: the whole mesh is on one machine. It is the
 	// same in every generation too.
 	LoopbackEndpoints bool
+
+	Release string // of this discovery, "v0.2.0", or what else a build is called; the same in every generation
 }
 
 // constant returns the settings that are the same in every generation.
 func (s Settings) constant() Settings {
-	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints}
+	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints, Release: s.Release}
 }
 
 func (s *Settings) fill() {

@@ -26,6 +26,7 @@ type Proxy struct {
 	CertificateUntil time.Time `json:"certificate_until,omitzero"`
 
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
+	Agent     string    `json:"agent,omitempty"`   // version of its agent, "v0.2.0"; "" if it does not say
 	Peer      string    `json:"peer"`
 	Variant   string    `json:"variant"`
 	Connected time.Time `json:"connected"`
@@ -88,7 +89,7 @@ func Of(clients []ads.Client, notes []model.Note) []Proxy {
 func proxyOf(c ads.Client, about map[string][]Note) Proxy {
 	role, _, _ := strings.Cut(c.Node, "~")
 	p := Proxy{
-		Node: c.Node, Role: role, Namespace: c.Namespace, Name: c.Name, Identity: c.Identity, CertificateFrom: c.CertificateFrom, CertificateUntil: c.CertificateUntil, Version: c.Version, Peer: c.Peer, Variant: c.Variant,
+		Node: c.Node, Role: role, Namespace: c.Namespace, Name: c.Name, Identity: c.Identity, CertificateFrom: c.CertificateFrom, CertificateUntil: c.CertificateUntil, Version: c.Version, Agent: c.Agent, Peer: c.Peer, Variant: c.Variant,
 		Connected: c.Connected, State: protocol.StateNotSent, Types: map[string]protocol.State{}, Waits: c.Waits,
 	}
 	if c.Name != "" {

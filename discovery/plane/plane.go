@@ -16,6 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/remember"
 	"github.com/pilotlight/pilotlight/discovery/secret"
+	"github.com/pilotlight/pilotlight/internal/version"
 )
 
 // Plane is a control plane, joined from a Config. Run runs it once.
@@ -110,7 +111,7 @@ func (p *Plane) joinSources() {
 	p.store = c.files(ingresses)
 	p.server = &discovery.Server{
 		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
-		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},
+		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback, Release: version.Get().Version},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
 		Debounce: c.Debounce, Patience: c.Patience, Required: c.required, Log: c.Log,
 	}

@@ -61,6 +61,7 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	}
 	config.Shared, config.Intercepted = c.shared, !c.Unintercepted
 	config.Refused = c.refused(ctx)
+	c.lookPast(ctx)
 	if received.LDS.Success == 0 && received.LDS.Rejected > 0 {
 		if n, err := c.admin.DynamicListeners(ctx); err == nil {
 			config.Dynamic = &n

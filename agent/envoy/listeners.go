@@ -25,48 +25,62 @@ type listener struct {
 // listeners asks the kernel for the listening sockets of this network namespace. The answer does not grow with the
 // number of connections.
 func listeners() (out []listener, err error) {
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		found, err := dump(family)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-	return out, nil
+	err = dumpAll(1<<listening, func(s diagSocket) { out = append(out, listener{s.address, s.inode}) })
+	return out, err
 }
 
-func dump(family byte) (out []listener, err error) {
+// diagSocket is a TCP socket of this network namespace.
+type diagSocket struct {
+	address, peer netip.AddrPort
+	inode         uint32 // 0 if no process has it any more
+	state         byte
+}
+
+// dumpAll calls each with the sockets in some states, a bit for each state.
+func dumpAll(states uint32, each func(diagSocket)) error {
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		if err := dump(family, states, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func dump(family byte, states uint32, each func(diagSocket)) error {
 	fd, err := openDiag()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(fd)
 	any := netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
 	request := question(any, any)
 	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	request[unix.SizeofNlMsghdr] = family
-	binary.NativeEndian.PutUint32(request[unix.SizeofNlMsghdr+4:], 1<<listening)
+	binary.NativeEndian.PutUint32(request[unix.SizeofNlMsghdr+4:], states)
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, os.NewSyscallError("sendto", err)
+		return os.NewSyscallError("sendto", err)
 	}
 	answer := make([]byte, 32<<10)
 	for {
 		n, from, err := unix.Recvfrom(fd, answer, 0)
 		if err != nil {
-			return nil, os.NewSyscallError("recvfrom", err)
+			return os.NewSyscallError("recvfrom", err)
 		}
 		if sender, ok := from.(*unix.SockaddrNetlink); !ok || sender.Pid != 0 {
 			continue
 		}
 		found, done, err := parseDiag(answer[:n])
-		if out = append(out, found...); done || err != nil {
-			return out, err
+		for _, s := range found {
+			each(s)
+		}
+		if done || err != nil {
+			return err
 		}
 	}
 }
 
 // parseDiag parses a part of a dump: messages of netlink(7), the last one of which is NLMSG_DONE.
-func parseDiag(part []byte) (out []listener, done bool, err error) {
+func parseDiag(part []byte) (out []diagSocket, done bool, err error) {
 	native := binary.NativeEndian
 	for len(part) >= unix.SizeofNlMsghdr {
 		size, kind := int(native.Uint32(part)), native.Uint16(part[4:])
@@ -83,9 +97,12 @@ func parseDiag(part []byte) (out []listener, done bool, err error) {
 		case kind != diagRequest || len(body) < answerLength:
 			return out, false, fmt.Errorf("sock_diag: an answer of type %d and %d bytes", kind, len(body))
 		}
-		address, _ := netip.AddrFromSlice(body[8 : 8+map[bool]int{true: 4, false: 16}[body[0] == unix.AF_INET]])
-		out = append(out, listener{
-			netip.AddrPortFrom(address.Unmap(), binary.BigEndian.Uint16(body[4:])), native.Uint32(body[68:]),
+		length := map[bool]int{true: 4, false: 16}[body[0] == unix.AF_INET]
+		address, _ := netip.AddrFromSlice(body[8 : 8+length])
+		peer, _ := netip.AddrFromSlice(body[24 : 24+length])
+		out = append(out, diagSocket{
+			netip.AddrPortFrom(address.Unmap(), binary.BigEndian.Uint16(body[4:])), netip.AddrPortFrom(peer.Unmap(), binary.BigEndian.Uint16(body[6:])),
+			native.Uint32(body[68:]), body[1],
 		})
 	}
 	return out, false, nil

@@ -219,5 +219,5 @@ func (p *Proxy) Health() health.Verdict {
 	}
 	c.healthMu.Lock()
 	defer c.healthMu.Unlock()
-	return c.health.Verdict(now)
+	return p.bypass.get().Add(c.health.Verdict(now))
 }

@@ -31,6 +31,9 @@ type Proxy struct {
 	Discovery  Discovery // the server that a bootstrap of the agent's own names
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
 
+	Redirection *Redirection // nil where inbound traffic is not said to be redirected
+	Diverted    func()       // called when Bypassed has changed; nil for none
+
 	// Relayed returns the link to discovery of an Envoy that started at a time; nil where no relay serves it. It may be nil.
 	Relayed  func(started time.Time) *health.Relayed
 	Gates    Gates         // hold newcomers; the zero Gates hold none
@@ -62,6 +65,7 @@ type Proxy struct {
 	addresses []netip.AddrPort  // at which the last Envoy listened of whose LDS nothing was refused
 	good      *executable       // the last one that served; nil for none
 	versions  map[string]string // of hot restart, by the fingerprint of a binary that was asked
+	bypass    bypass
 }
 
 // Run implements agent.Proxy.

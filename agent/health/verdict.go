@@ -15,6 +15,7 @@ type Verdict struct {
 	Conditions []Condition `json:"conditions"`          // always all seven, in one order
 	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is connected; readiness does not depend on it
 	LastGood   *time.Time  `json:"last_good,omitempty"` // until when the remembered configuration that Envoy serves was the newest; nil if it is discovery's
+	Bypassed   *Bypassed   `json:"bypassed,omitempty"`  // traffic that comes past Envoy, though it should be intercepted; nil for none that was seen
 	Hang       Hang        `json:"hang,omitempty"`
 	Replace    bool        `json:"replace"` // the process hangs and shall be killed
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -21,6 +22,7 @@ func (p *Proxy) newChild(want desired, s *secrets, slot *envoy.Slot, process Pro
 		gates = envoy.Gates{Socket: socket, Open: s.server.Open, Shut: s.server.Shut}
 	}
 	return &envoy.Proxy{
+		Redirection:       p.redirection(),
 		Binary:            want.binary,
 		Slot:              slot,
 		HotRestart:        true,
@@ -77,6 +79,16 @@ func (c Config) reads(started time.Time) time.Time {
 func (p *Proxy) redirected() bool {
 	mode := p.params.Metadata.InterceptionMode
 	return p.params.Node.Role == node.Sidecar && (mode == node.Redirect || mode == node.TProxy) && p.config.Source.Custom.Path == ""
+}
+
+// redirection returns how inbound traffic is said to be redirected; nil if it is not, or by a node that the agent did not write.
+func (p *Proxy) redirection() *envoy.Redirection {
+	b := p.params
+	takes := identity.Redirected(b.Node, b.Metadata, b.StatusPort, b.AdminPort, b.PrometheusPort, b.ReadinessPort)
+	if takes == nil || p.config.Source.Custom.Path != "" {
+		return nil
+	}
+	return &envoy.Redirection{Takes: takes, Transparent: b.Metadata.InterceptionMode == node.TProxy}
 }
 
 // discovery returns the discovery server of the rendered bootstrap, and nothing for a custom bootstrap.

@@ -16,6 +16,7 @@ import (
 
 // Config is the configuration of a proxy. It is not changed.
 type Config struct {
+	Version      string   // of this agent
 	Environ      []string // of this process; passed to Envoy too
 	Identity     identity.Given
 	TrustDomain  string // of the mesh

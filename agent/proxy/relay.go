@@ -23,6 +23,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/relay"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // LastGood is whether a proxy remembers the configuration that its Envoy has accepted.
@@ -74,6 +75,7 @@ func through(text []byte, socket string) (ads, is bool) {
 type relayed struct {
 	relay    *relay.Relay
 	store    *lastgood.Store
+	version  string // of this agent
 	listener net.Listener
 	child    *envoy.Proxy
 	material *material // nil for plain text
@@ -104,11 +106,11 @@ func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap
 		c.Log.Warn("the last good configuration is not remembered: the relay has no socket", "err", err)
 		return nil, direct
 	}
-	r := &relayed{listener: listener}
+	r := &relayed{listener: listener, version: c.Version}
 	r.store = lastgood.NewStore(slot.Dir(), slot.Name(), r.serves, c.Log)
 	config := relay.Config{
 		Host: params.Discovery.Host, Port: params.Discovery.Port, ConnectTimeout: params.Discovery.ConnectTimeout,
-		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Log: c.Log,
+		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Says: r.says, Log: c.Log,
 	}
 	if t := params.Discovery.TLS; t != nil {
 		r.material = &material{files: c.Certificates[0].Files} // as Envoy's own connection to discovery would have them
@@ -126,7 +128,7 @@ func (r *relayed) serve(carriage *carriage, child *envoy.Proxy) (stop func()) {
 		return func() {}
 	}
 	r.child = child
-	child.Relayed = r.health
+	child.Relayed, child.Diverted = r.health, r.relay.Tell
 	ctx, cancel := context.WithCancel(context.Background())
 	server := r.relay.NewHTTPServer(status.PeerPid)
 	var running sync.WaitGroup
@@ -149,6 +151,15 @@ func (r *relayed) serve(carriage *carriage, child *envoy.Proxy) (stop func()) {
 func (r *relayed) process(pid int) (relay.Process, bool) {
 	l, known := r.child.Launched(pid)
 	return relay.Process{Started: l.Started, Bootstrap: hashOf([]byte(l.Bootstrap)), Trial: l.Trial}, known
+}
+
+// says returns what the agent says to discovery of itself and of its pod.
+func (r *relayed) says() map[string]string {
+	said := node.Said{Version: r.version}
+	if b := r.child.Bypassed(); b != nil {
+		said.Bypassed = fmt.Sprint(b.Port, " ", b.Client)
+	}
+	return said.Map()
 }
 
 // serves reports whether the process that has a number in the store serves.

@@ -53,7 +53,7 @@ func (r *report) document() status.Document {
 	for _, set := range r.certificates {
 		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)
 	}
-	d.Recording = r.relayed.recording()
+	d.Recording, d.Redirected = r.relayed.recording(), r.child.Redirection != nil
 	r.enrolled.report(d.Certificates)
 	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {

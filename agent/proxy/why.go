@@ -39,6 +39,9 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 		out.Lacks = append(out.Lacks, "counters that --statsInclusionPrefixes, --statsInclusionSuffixes and --statsInclusionRegexps leave out")
 	}
 	out.Findings = why.Explain(counters, clusters)
+	if b := r.child.Bypassed(); b != nil {
+		out.Lacks = append(out.Lacks, "what came past Envoy: "+b.String())
+	}
 	r.tellRequests(&out, counters[dropped])
 	return out, nil
 }

@@ -15,6 +15,7 @@ type Document struct {
 	Supervisor   agent.Status
 	Pids         map[int]int // by epoch
 	Health       health.Verdict
+	Redirected   bool // inbound traffic is said to be redirected
 	Certificates []Certificate
 	Past         Past
 	Dropped      []Dropped

@@ -58,6 +58,9 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	}
 	degraded := number(d.Health.Degraded != "")
 	w.metric("degraded", "gauge", "Whether Envoy serves though it rejected some configuration, or cannot use the files of its certificates.", degraded)
+	if d.Redirected {
+		w.metric("inbound_bypassed", "gauge", "Whether clients are seen to reach the program past Envoy, though its traffic is said to be redirected.", number(d.Health.Bypassed != nil))
+	}
 	if discovery := d.Health.Discovery; discovery != nil {
 		w.metric("discovery_connected", "gauge", "Whether Envoy has its stream to discovery; readiness stays when it is lost.", number(discovery.Status))
 	}

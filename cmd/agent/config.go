@@ -12,12 +12,14 @@ import (
 	"github.com/pilotlight/pilotlight/agent/proxy"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/internal/version"
 	"github.com/pilotlight/pilotlight/node"
 )
 
 // config returns the configuration of a proxy of a role.
 func (s *settings) config(role node.Role, environ []string, log *slog.Logger) proxy.Config {
 	return proxy.Config{
+		Version:     version.Get().Version,
 		Environ:     environ,
 		Identity:    identity.Given{Role: role, Registry: s.serviceRegistry, IP: s.ip, Name: s.id, Domain: s.domain},
 		TrustDomain: s.trustDomain,

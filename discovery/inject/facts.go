@@ -96,6 +96,9 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	if mesh, ok := w.config["meshId"].(string); ok && metadata["ISTIO_META_MESH_ID"] == "" {
 		metadata["ISTIO_META_MESH_ID"] = literal(mesh)
 	}
+	if left := w.leftOut(f.Pod.Annotations); left != "" && metadata["ISTIO_METAJSON_ANNOTATIONS"] == "" {
+		metadata["ISTIO_METAJSON_ANNOTATIONS"] = literal(left)
+	}
 	// An ordinary sidecar is told to stop together with the program, whose last calls it must still carry.
 	if !native && metadata["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] == "" && metadata["MINIMUM_DRAIN_DURATION"] == "" {
 		metadata["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] = "false"

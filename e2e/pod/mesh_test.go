@@ -25,6 +25,7 @@ type mesh struct {
 	six       bool
 	mode      string // interception mode
 	fabric    *lab.Netns
+	home      *lab.Netns // of discovery
 	discovery *lab.Process
 	pods      map[string]*workload
 }
@@ -68,6 +69,7 @@ func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
 	m.fabric.Must("ip", "link", "set", "br0", "up")
 	m.fabric.Address("br0", m.family().gateway+m.family().bits)
 	d := m.join("discovery", m.family().discovery)
+	m.home = d
 	for name, number := range last {
 		w := &workload{Netns: m.join(name, m.family().prefix+number), mesh: m, name: name, ip: m.family().prefix + number}
 		m.pods[name] = w
@@ -80,7 +82,7 @@ func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
 	check(t, os.WriteFile(settings, []byte("protocolDetectionTimeout: 1s\n"), 0o644))
 	m.discovery = m.start(d, lab.Spec{Name: "discovery", Argv: []string{
 		lab.Program("discovery"), "serve", "--configDir", filepath.Join(dir, "config"), "--meshConfig", settings,
-		"--grpcAddr", at(15010), "--httpAddr", at(8080), "--monitoringAddr", at(15014),
+		"--grpcAddr", at(15010), "--httpAddr", ":8080", "--monitoringAddr", at(15014),
 	}})
 	check(t, lab.Eventually(stopLimit, func() error {
 		_, err := d.Get("http://" + at(8080) + "/ready")
@@ -193,6 +195,13 @@ func (w *workload) inject(flags ...string) {
 	if err != nil {
 		t.Fatalf("pod-init: %v:\n%s", err, output)
 	}
+	w.run()
+}
+
+// run runs the agent as the proxy's user, and waits until its Envoy serves.
+func (w *workload) run() {
+	t := w.mesh.t
+	t.Helper()
 	config := filepath.Join(w.mesh.dir, w.name)
 	check(t, os.Mkdir(config, 0o700))
 	check(t, os.Chown(config, proxyUID, proxyUID))

@@ -1,0 +1,120 @@
+package envoy
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+func TestPast(t *testing.T) {
+	own := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.1"): true, netip.MustParseAddr("fd00::1"): true, netip.MustParseAddr("10.9.0.1"): true}
+	for name, test := range map[string]struct {
+		at, from              string
+		ended                 bool
+		redirect, transparent bool
+	}{
+		"a client":                {"10.0.0.1:8080", "10.0.0.7:1", false, true, true},
+		"one of IPv6":             {"[fd00::1]:8080", "[fd00::7]:1", false, true, true},
+		"one that has ended":      {"10.0.0.1:8080", "10.0.0.7:1", true, true, false},
+		"Envoy":                   {"10.0.0.1:8080", "127.0.0.6:1", false, false, false},
+		"Envoy, by IPv6":          {"[fd00::1]:8080", "[::6]:1", false, false, false},
+		"a program here":          {"127.0.0.1:8080", "127.0.0.1:1", false, false, false},
+		"by IPv6":                 {"[::1]:8080", "[::1]:1", false, false, false},
+		"by its own address":      {"10.0.0.1:8080", "10.0.0.1:1", false, false, false},
+		"by another own address":  {"10.0.0.1:8080", "10.9.0.1:1", false, false, false},
+		"by one that is not told": {"10.8.0.1:8080", "10.8.0.1:1", false, false, false},
+	} {
+		s := diagSocket{address: netip.MustParseAddrPort(test.at), peer: netip.MustParseAddrPort(test.from), inode: 7}
+		if test.ended {
+			s.inode = 0
+		}
+		redirect, transparent := (&Redirection{}).past(s, own), (&Redirection{Transparent: true}).past(s, own)
+		if redirect != test.redirect || transparent != test.transparent {
+			t.Errorf("%s: REDIRECT %t, TPROXY %t, want %t and %t", name, redirect, transparent, test.redirect, test.transparent)
+		}
+	}
+}
+
+func TestPassedIn(t *testing.T) {
+	got := passedIn(parseStats(`cluster.inbound|8080||.upstream_cx_total: 2
+cluster.inbound|8080||.upstream_rq_total: 5
+cluster.inbound|9000|http|.upstream_cx_total: 0
+cluster.inbound|70000||.upstream_cx_total: 1
+cluster.InboundPassthroughCluster.upstream_cx_total: 3
+cluster.InboundPassthroughClusterIpv6.upstream_cx_total: No recorded values
+`))
+	if diff := cmp.Diff(health.Look{Passed: 11, Ports: map[uint16]int64{8080: 7, 9000: 0}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The kernel lists a connection from both of its ends, and so none within this host is foreign.
+func TestDumpOfConnections(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l := reuse(t, address)
+		client, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		defer client.Close()
+		server, err := l.Accept()
+		must(t, err)
+		defer server.Close()
+		here, there := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
+		var found []diagSocket
+		must(t, dumpAll(1<<established, func(s diagSocket) {
+			if s.address == here && s.peer == there || s.address == there && s.peer == here {
+				found = append(found, s)
+			}
+		}))
+		if len(found) != 2 || found[0].inode == 0 || found[1].inode == 0 || found[0].inode == found[1].inode || found[0].state != established {
+			t.Errorf("%s: the connection is listed as %+v", address, found)
+		}
+		c := &process{Proxy: &Proxy{}}
+		if left := c.foreign(found, map[uint16]int64{here.Port(): 0, there.Port(): 0}); len(left) > 0 {
+			t.Errorf("%s: its ends are here, and these are taken for foreign: %+v", address, left)
+		}
+	}
+}
+
+// A look is due once a minute, and with each query of Envoy while there is something to confirm or to see mended. That connections cannot be
+// read is told once.
+func TestBypassIsDue(t *testing.T) {
+	var b bypass
+	now := time.Unix(1000, 0)
+	due := func(want bool) {
+		t.Helper()
+		if got := b.begin(now); got != want {
+			t.Errorf("due: %t, want %t", got, want)
+		}
+	}
+	due(true)
+	due(false)
+	now = now.Add(bypassInterval)
+	due(true)
+	direct := health.Look{Ports: map[uint16]int64{80: 0}, Direct: []health.Direct{{Port: 80}}}
+	b.next(direct, now)
+	due(true)
+	if before, found := b.next(direct, now); before != nil || found == nil {
+		t.Errorf("got %v after %v", found, before)
+	}
+	due(true)
+	if before, found := b.next(health.Look{Passed: 1}, now); before == nil || found != nil {
+		t.Errorf("got %v after %v", found, before)
+	}
+	now = now.Add(bypassInterval)
+	due(true)
+	due(false)
+	for i, test := range []struct {
+		err  error
+		told bool
+	}{{errors.New("x"), true}, {errors.New("x"), false}, {nil, false}, {errors.New("x"), true}} {
+		if got := b.blinded(test.err); got != test.told {
+			t.Errorf("step %d: told %t, want %t", i, got, test.told)
+		}
+	}
+}

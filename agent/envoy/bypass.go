@@ -55,7 +55,7 @@ func (c *process) lookPast(ctx context.Context) {
 	}
 	look, err := c.admin.passed(ctx, len(direct) > 0)
 	if err != nil {
-		return // likewise; that Envoy does not answer is told elsewhere
+		return // likewise; the verdict names an Envoy that does not answer
 	}
 	look.Cut = cut
 	for _, s := range c.foreign(direct, look.Ports) {

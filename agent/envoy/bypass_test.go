@@ -81,8 +81,8 @@ func TestDumpOfConnections(t *testing.T) {
 	}
 }
 
-// A look is due once a minute, and with each query of Envoy while there is something to confirm or to see mended. That connections cannot be
-// read is told once.
+// A look is due once a minute, and with each query of Envoy while there is something to confirm or to see mended. The first look
+// of a row that cannot read connections is logged.
 func TestBypassIsDue(t *testing.T) {
 	var b bypass
 	now := time.Unix(1000, 0)

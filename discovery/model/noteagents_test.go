@@ -52,7 +52,8 @@ func TestNotesOfOldAgents(t *testing.T) {
 	}
 }
 
-// A sidecar whose agent sees that its program is reached past Envoy is named, with who reaches what, whatever words the agent has.
+// A sidecar whose agent sees that its program is reached past Envoy is named, with the client and the port; text that is neither
+// is left out.
 func TestNotesOfMissingRedirections(t *testing.T) {
 	for said, want := range map[string]string{
 		"":                 "",

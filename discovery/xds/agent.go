@@ -6,8 +6,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// silentRelease is the release whose agents said no version yet. They are told from Istio's by PILOTLIGHT_SDS, and from later ones, whose
-// Envoy may connect without their relay and so say no version either, by PILOTLIGHT_REPORTS, which came with the next release.
+// silentRelease is the release whose agents said no version yet. PILOTLIGHT_SDS distinguishes them from Istio's.
+// Later ones say no version either where Envoy connects without their relay, but have PILOTLIGHT_REPORTS.
 const silentRelease = "v0.1"
 
 // Agent returns what the proxy's agent says of itself and of its pod.

@@ -87,6 +87,9 @@ func readinessLines(s client.Status, now time.Time) []string {
 	if s.Health.Degraded != "" {
 		lines = append(lines, "degraded: "+printable(s.Health.Degraded))
 	}
+	if b := s.Health.Bypassed; b != nil && s.Health.Degraded == "" { // one that is ready says it there
+		lines = append(lines, b.String())
+	}
 	if s.Health.Hang != "" {
 		lines = append(lines, "Envoy hangs: "+string(s.Health.Hang))
 	}

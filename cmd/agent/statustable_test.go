@@ -42,7 +42,9 @@ func TestStatusTable(t *testing.T) {
 				{"path": "/etc/certs/second.pem", "fault": "private key: is empty", "held": {"serial": "03e9", "not_after": "2026-11-22T19:59:00Z"}},
 				{"path": "/etc/certs/cert-chain.pem", "not_after": "2026-11-19T15:00:00Z"},
 				{"path": "/etc/istio/ingress-certs/tls.crt", "fault": "is missing"}]}`,
-		"drained":     `{"node": "x", "ready": false, "drained": true, "budget": 10, "readiness": {"since": "2026-11-21T19:59:50Z"}}`,
+		"drained": `{"node": "x", "ready": false, "drained": true, "budget": 10, "readiness": {"since": "2026-11-21T19:59:50Z"}}`,
+		"bypassed": `{"node": "x", "ready": false, "budget": 10, "health": {"ready": false,
+			"bypassed": {"since": "2026-11-21T19:59:50Z", "port": 8080, "client": "10.0.0.7"}}}`,
 		"nothing yet": `{"node": "x", "ready": false, "epochs": [], "events": null, "health": {"conditions": null}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -273,7 +273,7 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery/ask", only: "discovery/client discovery/explain discovery/overview internal/setting internal/subcommand",
+		who: "cmd/discovery/ask", only: "discovery/client discovery/examine discovery/explain discovery/overview internal/setting internal/subcommand",
 		why: "a running discovery is asked over HTTP: its parts are not here",
 	},
 	{

@@ -84,6 +84,7 @@ type Server struct {
 
 	roster   roster[model.Update]
 	released released
+	readers  readers
 	random   func() float64 // for a test to set
 	synced   atomic.Bool
 	statuses atomic.Pointer[[]SourceStatus]
@@ -179,6 +180,9 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 			for _, name := range s.released.take() {
 				state.release(name, time.Now())
 			}
+		case answer := <-s.readers.all():
+			state.answer(answer)
+			continue // nothing has changed
 		case <-timer.C:
 			state.recordPushTime(s.Pusher.Took())
 			if !state.pushed && s.Preview != nil && state.complete() {

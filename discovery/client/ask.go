@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/explain"
 )
 
-// timeout bounds a question and its answer; the others bound the bytes of an answer: of a line, and of a page.
+// timeout bounds a question and its answer; the others bound the bytes of an answer: of a line, a verdict, and a page.
 const (
-	timeout = 30 * time.Second
-	maxLine = 4 << 10
-	maxPage = 256 << 20
+	timeout    = 30 * time.Second
+	maxLine    = 4 << 10
+	maxVerdict = 32 << 20
+	maxPage    = 256 << 20
 )
 
 // Proxies asks a discovery for its connected proxies, and returns them as JSON.
@@ -43,6 +45,11 @@ func Explain(ctx context.Context, at At, q explain.Question) (road explain.Road,
 	return road, nil
 }
 
+// Validate has files judged, as they are sent, and returns the verdict as JSON.
+func Validate(ctx context.Context, at At, files []byte) ([]byte, error) {
+	return send(ctx, http.MethodPost, at, "/debug/validate", nil, files, maxVerdict)
+}
+
 // Envoy asks the agent at host:port, or :port of this host, for what its Envoy has, and returns Envoy's own JSON.
 func Envoy(ctx context.Context, address string) ([]byte, error) {
 	return ask(ctx, http.MethodGet, Here(address), "/config_dump", url.Values{"include_eds": {""}}, maxPage)
@@ -50,11 +57,16 @@ func Envoy(ctx context.Context, address string) ([]byte, error) {
 
 // ask returns the body of an answer, of most bytes. The error has the text of a discovery that refuses.
 func ask(ctx context.Context, method string, at At, path string, query url.Values, most int64) ([]byte, error) {
+	return send(ctx, method, at, path, query, nil, most)
+}
+
+// send does the same, with a body.
+func send(ctx context.Context, method string, at At, path string, query url.Values, body []byte, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	scheme, host, by := at.reach()
 	u := url.URL{Scheme: scheme, Host: host, Path: path, RawQuery: query.Encode()}
-	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type Verdict struct {
 	Objects   int              `json:"objects"`  // that would be served
 	Problems  []config.Problem `json:"problems"` // never nil
 	NotJudged []string         `json:"notJudged,omitempty"`
+	Live      *Compared        `json:"live,omitempty"` // nil if no running discovery was asked
 
 	reason string // for NotJudged
 }
@@ -85,7 +86,7 @@ func (v Verdict) Summary() string {
 	for _, p := range v.Problems {
 		count[p.Severity]++
 	}
-	return fmt.Sprintf("objects: %d, errors: %d, warnings: %d", v.Objects, count[config.Error], count[config.Warning])
+	return fmt.Sprintf("objects: %d, errors: %d, warnings: %d%s", v.Objects, count[config.Error], count[config.Warning], v.Live.text())
 }
 
 // mostNamed is how many names Rest repeats.

@@ -41,7 +41,12 @@ func (c Config) issuerFaults(fault Fault) (faults []error) {
 // joinIssuers has certificates of issuers served, and their questions answered; p.issuers is nil without issuers.
 func (p *Plane) joinIssuers() error {
 	c := p.config
-	p.reporter.Also(p.issuerNotes)
+	p.reporter.Also(func() []model.Note {
+		if m := p.proxies.Mesh(); m != nil {
+			return p.issuerNotes(m)
+		}
+		return nil
+	})
 	if len(c.Issuers.Of) == 0 {
 		return nil
 	}
@@ -71,10 +76,8 @@ func (p *Plane) joinIssuers() error {
 }
 
 // issuerNotes returns what is to be said of Gateways that name an issuer.
-func (p *Plane) issuerNotes() (notes []model.Note) {
-	if m := p.proxies.Mesh(); m != nil {
-		notes = acme.Unknown(m, p.config.Issuers.Of.Names())
-	}
+func (p *Plane) issuerNotes(m *model.Mesh) []model.Note {
+	notes := acme.Unknown(m, p.config.Issuers.Of.Names())
 	if p.issuers != nil {
 		notes = append(notes, p.issuers.Notes()...)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -71,7 +72,7 @@ func (p *Plane) pages(people *page.Page) status.Pages {
 	return status.Pages{
 		Awaited: p.awaited, Page: people.Handler(),
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
-		Release: p.release, Explain: p.explain,
+		Release: p.release, Explain: p.explain, Validate: p.validate, MaxSent: examine.MaxSent,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults:  p.faultLines,

@@ -28,12 +28,28 @@ func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (p pipes) ask(t *testing.T) (net.Conn, *bufio.Reader) {
 	t.Helper()
+	return p.begin(t, "GET /debug/config HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+func (p pipes) begin(t *testing.T, request string) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	here, there := net.Pipe()
 	p <- there
-	if _, err := io.WriteString(here, "GET /debug/config HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(here, request); err != nil {
 		t.Fatal(err)
 	}
 	return here, bufio.NewReader(here)
+}
+
+func (p pipes) end(t *testing.T, server *http.Server, ended <-chan error) {
+	t.Helper()
+	close(p)
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Callers who do not read hold an answer each for a while, some at a time, and no longer.
@@ -66,13 +82,7 @@ func TestSlowReadersAfar(t *testing.T) {
 		if got := status(); !strings.Contains(got, "200") {
 			t.Errorf("after their time: %s", got)
 		}
-		close(l)
-		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		l.end(t, server, ended)
 	})
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,6 +37,9 @@ type Pages struct {
 	Release func(source string) (groups int, err error)
 	// Explain answers a question about one request, with a value and as text for people. One at a time is asked.
 	Explain func(question url.Values) (road any, text string, err error)
+	// Validate judges files that a caller sends, of MaxSent bytes at most. One at a time is asked.
+	Validate func(ctx context.Context, files []byte) (verdict any, err error)
+	MaxSent  int64
 	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
 	// Page serves the page for people, at / and below /page/; nil for none. Only programs on this host see it, even if the others are exposed.
@@ -63,6 +67,7 @@ func (p Pages) addPages(mux *http.ServeMux, guard func(http.HandlerFunc) http.Ha
 	}
 	mux.Handle("GET /debug/config_dump", guard(p.configDump))
 	mux.Handle("GET /debug/explain", guard(p.explain(make(chan struct{}, 1))))
+	mux.Handle("POST /debug/validate", guard(p.validate(make(chan struct{}, 1))))
 }
 
 // values are the pages that show a value as JSON, by path.

@@ -24,17 +24,33 @@ type Paths struct {
 // Read returns the objects of all paths as one configuration, those of the settings among them, and the problems of these files. It
 // fails if a path is not there, or if there is no object in all of them.
 func (p Paths) Read(stdin io.Reader) ([]*model.Object, []config.Problem, error) {
+	r, err := p.ReadFiles(stdin)
+	return r.Objects, r.Problems, err
+}
+
+// Contents are what Paths have.
+type Contents struct {
+	Objects  []*model.Object
+	Problems []config.Problem // of the files, and of the paths
+	Files    []File           // of Objects, as they were read
+	Empty    []config.Problem // those of the problems that are about paths without files
+}
+
+// ReadFiles does the same as Read, and returns the files too.
+func (p Paths) ReadFiles(stdin io.Reader) (Contents, error) {
 	files, empty, err := readEach(p.Objects, stdin)
 	if err != nil {
-		return nil, nil, err
+		return Contents{}, err
 	}
 	objects, problems := Check(files)
 	if len(objects)+len(problems) == 0 && len(p.Objects) > 0 {
-		return nil, nil, fmt.Errorf("%s: %s", strings.Join(p.Objects, ", "), NoObject)
+		return Contents{}, fmt.Errorf("%s: %s", strings.Join(p.Objects, ", "), NoObject)
 	}
+	out := Contents{Files: files}
 	for _, path := range empty {
-		problems = append(problems, config.Problem{File: path, Severity: config.Warning, Message: NoObject})
+		out.Empty = append(out.Empty, config.Problem{File: path, Severity: config.Warning, Message: NoObject})
 	}
+	problems = append(problems, out.Empty...)
 	for _, settings := range []struct{ kind, path string }{{"MeshConfig", p.MeshConfig}, {"MeshNetworks", p.MeshNetworks}} {
 		if settings.path == "" {
 			continue
@@ -44,7 +60,8 @@ func (p Paths) Read(stdin io.Reader) ([]*model.Object, []config.Problem, error) 
 			objects = append(objects, o)
 		}
 	}
-	return objects, WithConfigMaps(problems, files), nil
+	out.Objects, out.Problems = objects, WithConfigMaps(problems, files)
+	return out, nil
 }
 
 // ReadEach reads every path as one configuration: of an object in two files the second is an error.

@@ -55,6 +55,11 @@ func Envoy(ctx context.Context, address string) ([]byte, error) {
 	return ask(ctx, http.MethodGet, Here(address), "/config_dump", url.Values{"include_eds": {""}}, maxPage)
 }
 
+// EnvoyClusters asks the same agent for the clusters of its Envoy, with the health of endpoints, and returns Envoy's own JSON.
+func EnvoyClusters(ctx context.Context, address string) ([]byte, error) {
+	return ask(ctx, http.MethodGet, Here(address), "/clusters", url.Values{"format": {"json"}}, maxPage)
+}
+
 // ask returns the body of an answer, of most bytes. The error has the text of a discovery that refuses.
 func ask(ctx context.Context, method string, at At, path string, query url.Values, most int64) ([]byte, error) {
 	return send(ctx, method, at, path, query, nil, most)

@@ -30,14 +30,19 @@ type Differences []Difference
 const maxParts = 5
 
 // Diff compares what a proxy was sent, as /debug/config_dump has it, with what its Envoy has, as Envoy's own /config_dump?include_eds has
-// it. only is the type to compare, "" for all. Of endpoints addresses are compared, for Envoy adds to the rest; of secrets names. Of both only
-// those that were sent count: Envoy also lists endpoints that are part of a cluster, and has secrets from its agent.
-func Diff(sent, envoy []byte, only string) (Differences, error) {
+// it, and clusters its /clusters?format=json: the dump has the present health of an endpoint, not the one that was sent. only is the type to
+// compare, "" for all. NotCompared says what is left out. Of endpoints and secrets only those that were sent count: Envoy also lists endpoints
+// that are part of a cluster, and has secrets from its agent.
+func Diff(sent, envoy, clusters []byte, only string) (Differences, error) {
 	r, _, err := ReadResources(sent, only)
 	if err != nil {
 		return nil, err
 	}
 	has, err := readEnvoy(envoy)
+	if err != nil {
+		return nil, err
+	}
+	ill, err := readHealth(clusters)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +67,7 @@ func Diff(sent, envoy []byte, only string) (Differences, error) {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			if d, differs := compare(kind, name, mine[name], has[kind][name]); differs {
+			if d, differs := compare(kind, name, mine[name], has[kind][name], ill[name]); differs {
 				out = append(out, d)
 			}
 		}
@@ -76,7 +81,7 @@ type held struct {
 	warms bool
 }
 
-func compare(kind, name string, sent any, has *held) (d Difference, differs bool) {
+func compare(kind, name string, sent any, has *held, ill map[string]string) (d Difference, differs bool) {
 	d = Difference{Type: kind, Name: name, Sent: sent != nil, Has: has != nil}
 	if !d.Sent || !d.Has {
 		return d, true
@@ -84,8 +89,11 @@ func compare(kind, name string, sent any, has *held) (d Difference, differs bool
 	d.Warms = has.warms
 	switch kind {
 	case "sds":
+		d.Parts = marks(sent, has.value)
 	case "eds":
-		d.Parts = parts(nil, "endpoints", addresses(sent), addresses(has.value))
+		if d.Parts = parts(nil, "endpoints", addresses(sent), addresses(has.value)); len(d.Parts) == 0 {
+			d.Parts = parts(nil, "", details(sent, sentHealth), details(has.value, func(address string, _ any) string { return ill[address] }))
+		}
 	default:
 		d.Parts = parts(nil, "", sent, has.value)
 	}
@@ -198,6 +206,9 @@ func folded(value any) any {
 	return value
 }
 
+// NotCompared says what may differ though no difference is found.
+const NotCompared = "not compared: private keys, metadata and names of endpoints, tables of DNS names, certificates of an older discovery, and what Envoy has from its agent"
+
 // Err returns an error if there is a difference.
 func (all Differences) Err() error {
 	if len(all) == 0 {
@@ -222,7 +233,8 @@ func (all Differences) Text() string {
 		b.WriteString(model.OneLine(d.Type+" "+d.Name+" "+text) + "\n")
 	}
 	if len(all) == 0 {
-		return "Envoy has what discovery has sent\n"
+		b.WriteString("Envoy has what discovery has sent\n")
 	}
+	b.WriteString(NotCompared + "\n")
 	return b.String()
 }

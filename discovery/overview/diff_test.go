@@ -32,7 +32,7 @@ func TestDiff(t *testing.T) {
 		{name: "a secret of the agent", only: "secrets", want: "Envoy has what discovery has sent\n"},
 		{name: "a secret", only: "secrets", from: `"s"`, to: `"t"`, want: "sds s was sent, and Envoy does not have it\n"},
 	} {
-		all, err := Diff([]byte(wasSent), []byte(strings.Replace(envoyHas, row.from, row.to, 1)), row.only)
+		all, err := Diff([]byte(wasSent), []byte(strings.Replace(envoyHas, row.from, row.to, 1)), nil, row.only)
 		if got := all.Text(); err != nil || !strings.HasPrefix(got, row.want) {
 			t.Errorf("%s: got %q, %v, want %q", row.name, got, err, row.want)
 		} else if (all.Err() != nil) != (len(all) > 0) {
@@ -40,7 +40,7 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"<html>", "{}", `{"configs": []}`} {
-		if _, err := Diff([]byte(wasSent), []byte(text), ""); err == nil || !strings.Contains(err.Error(), "is it the port of an agent") {
+		if _, err := Diff([]byte(wasSent), []byte(text), nil, ""); err == nil || !strings.Contains(err.Error(), "is it the port of an agent") {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}

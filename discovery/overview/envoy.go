@@ -3,6 +3,8 @@ package overview
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // dumped is the part of Envoy's /config_dump that comes from a control plane.
@@ -22,11 +24,41 @@ type dumped struct {
 }
 
 type dumpedOne struct {
-	Name     string          `json:"name"` // of a secret
+	Name   string `json:"name"` // of a secret
+	Secret struct {
+		Certificate struct {
+			Chain *dumpedText `json:"certificate_chain"`
+		} `json:"tls_certificate"`
+		Validation struct {
+			Roots *dumpedText `json:"trusted_ca"`
+		} `json:"validation_context"`
+	} `json:"secret"`
 	Cluster  json.RawMessage `json:"cluster"`
 	Listener json.RawMessage `json:"listener"`
 	Routes   json.RawMessage `json:"route_config"`
 	Endpoint json.RawMessage `json:"endpoint_config"`
+}
+
+// dumpedText is bytes that Envoy was sent; those of a private key are not in the dump.
+type dumpedText struct {
+	Bytes []byte `json:"inline_bytes"`
+	Text  string `json:"inline_string"`
+}
+
+// mark returns what tells them from others, nil for nothing.
+func (t *dumpedText) mark() *secret.Mark {
+	if t == nil || len(t.Bytes) == 0 && t.Text == "" {
+		return nil
+	}
+	m := secret.MarkOf(append(t.Bytes, t.Text...))
+	return &m
+}
+
+// marked is a secret as discovery shows it.
+type marked struct {
+	Name        string       `json:"name"`
+	Certificate *secret.Mark `json:"certificate,omitempty"`
+	Roots       *secret.Mark `json:"roots,omitempty"`
 }
 
 // readEnvoy returns what an Envoy has, by type and name. What is used hides what warms under the same name, so a change that does not get
@@ -79,8 +111,8 @@ func readEnvoy(text []byte) (map[string]map[string]*held, error) {
 			add("eds", one.Endpoint, false)
 		}
 		for i, one := range append(c.Secrets, c.WarmingSecrets...) {
-			name, _ := json.Marshal(map[string]string{"name": one.Name}) // a text always encodes
-			add("sds", name, i >= len(c.Secrets))
+			text, _ := json.Marshal(marked{one.Name, one.Secret.Certificate.Chain.mark(), one.Secret.Validation.Roots.mark()}) // it always encodes
+			add("sds", text, i >= len(c.Secrets))
 		}
 	}
 	return out, fault

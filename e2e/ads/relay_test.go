@@ -14,6 +14,8 @@ type relay struct {
 	down     atomic.Int64
 	running  sync.WaitGroup
 
+	frozen atomic.Pointer[chan struct{}] // what comes back waits until it is closed; nil for no wait
+
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 }
@@ -32,6 +34,16 @@ func (r *relay) Address() string { return r.listener.Addr().String() }
 
 // Down is how many bytes the server has sent.
 func (r *relay) Down() int64 { return r.down.Load() }
+
+// Freeze keeps back what the server sends, until the function is called that it returns.
+func (r *relay) Freeze() (thaw func()) {
+	until := make(chan struct{})
+	r.frozen.Store(&until)
+	return sync.OnceFunc(func() {
+		r.frozen.Store(nil)
+		close(until)
+	})
+}
 
 // Cut breaks every connection.
 func (r *relay) Cut() {
@@ -68,7 +80,7 @@ func (r *relay) accept() {
 }
 
 func (r *relay) pipe(to, from net.Conn, count *atomic.Int64) {
-	_, _ = io.Copy(counter{to, count}, from) // it ends when either side does
+	_, _ = io.Copy(counter{to, count, r}, from) // it ends when either side does
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range []net.Conn{to, from} {
@@ -79,11 +91,15 @@ func (r *relay) pipe(to, from net.Conn, count *atomic.Int64) {
 
 type counter struct {
 	io.Writer
-	bytes *atomic.Int64
+	bytes *atomic.Int64 // nil for what goes to the server
+	relay *relay
 }
 
 func (c counter) Write(p []byte) (int, error) {
 	if c.bytes != nil {
+		if until := c.relay.frozen.Load(); until != nil {
+			<-*until
+		}
 		c.bytes.Add(int64(len(p)))
 	}
 	return c.Writer.Write(p)

@@ -53,11 +53,12 @@ func Config() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config NODE [clusters|endpoints|listeners|routes|secrets]",
 		Short: "Print the resources that discovery has sent to a proxy",
-		Long: `Print type and name of each resource that discovery sent last to a proxy that is connected; with -o json the resources, of secrets the name and
-version only. NODE is a node ID, or the name in it, as discovery status prints it.
+		Long: `Print type and name of each resource that discovery sent last to a proxy that is connected; with -o json the resources, of secrets the name,
+version, serial number and hash only. NODE is a node ID, or the name in it, as discovery status prints it.
 
 With --diff the resources are compared with what that Envoy has, which its agent tells at --agentAddr, to programs on its host only:
-kubectl port-forward reviews-1 15000 brings it here. A line for each that differs; exit 1 if there is one.` + "\n" + Door,
+kubectl port-forward reviews-1 15000 brings it here. A line for each that differs; exit 1 if there is one. Clusters, listeners and routes are compared field by
+field, of endpoints address, weight, locality, priority and health, of secrets certificate and roots, without private keys.` + "\n" + Door,
 		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop --diff --agentAddr 127.0.0.1:15000",
 		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: overview.Types(),
 	}
@@ -95,7 +96,13 @@ func printDiff(cmd *cobra.Command, sent []byte, agent, only string, output *subc
 	if err != nil {
 		return fmt.Errorf("ask the agent at --agentAddr for what Envoy has: %w", err)
 	}
-	all, err := overview.Diff(sent, has, only)
+	var clusters []byte
+	if only == "" || only == "endpoints" {
+		if clusters, err = client.EnvoyClusters(cmd.Context(), agent); err != nil {
+			return fmt.Errorf("ask the agent at --agentAddr for the health of endpoints: %w", err)
+		}
+	}
+	all, err := overview.Diff(sent, has, clusters, only)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/pilotlight/pilotlight/agent/why"
 )
 
-// longest is how many bytes of a text are kept; longestPath of a path and of a reason.
+// longest is how many bytes of a text are kept; longestPath of a path, and longestReason of a reason: the words of OpenSSL come last.
 const (
-	longest     = 100
-	longestPath = 200
+	longest       = 100
+	longestPath   = 200
+	longestReason = 300
 )
 
 // flags are Envoy's response flags by their field in ResponseFlags (envoy/data/accesslog/v3).
@@ -85,7 +86,7 @@ func takeCommon(r *why.Request, common []byte) error {
 		case 16:
 			r.Flags, err = flagsOf(value)
 		case 18, 28:
-			if reason := bounded(value, longestPath); reason != "" {
+			if reason := bounded(value, longestReason); reason != "" {
 				r.Reason = flight.MaskText(reason)
 			}
 		case 19:
@@ -103,7 +104,7 @@ func takeCommon(r *why.Request, common []byte) error {
 	})
 }
 
-// takeTag reads a custom tag: the cluster of a request for which no endpoint was chosen.
+// takeTag reads a custom tag: the cluster of a request for which no endpoint was chosen, or the address of a listener, in its own log.
 func takeTag(r *why.Request, tag []byte) error {
 	var key, value string
 	err := frame.Fields(tag, func(number int, text []byte) error {
@@ -115,8 +116,12 @@ func takeTag(r *why.Request, tag []byte) error {
 		}
 		return nil
 	})
-	if key == "cluster" && value != "" && value != "-" {
+	switch {
+	case value == "" || value == "-":
+	case key == "cluster":
 		r.Cluster = value
+	case key == "listener":
+		r.Listener = value
 	}
 	return err
 }

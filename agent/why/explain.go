@@ -216,12 +216,14 @@ func plural(n int64, what string) string {
 }
 
 // printable makes one line of bounded length of a name.
-func printable(name string) string {
-	name = strings.Map(func(r rune) rune {
+func printable(name string) string { return oneLine(name, longestName) }
+
+// oneLine makes one line of at most that many bytes of a text.
+func oneLine(text string, most int) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) { // also what turns the direction of writing round
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(name[:min(len(name), longestName)], "?"))
-	return name
+	}, strings.ToValidUTF8(text[:min(len(text), most)], "?"))
 }

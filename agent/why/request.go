@@ -16,6 +16,7 @@ type Request struct {
 	Authority string    `json:"authority,omitempty"`
 	Path      string    `json:"path,omitempty"` // without the values of its query
 	Client    string    `json:"client,omitempty"`
+	Listener  string    `json:"listener,omitempty"` // address at which a connection was refused, before a filter had it
 	Cluster   string    `json:"cluster,omitempty"`
 	Endpoint  string    `json:"endpoint,omitempty"`
 	Route     string    `json:"route,omitempty"`
@@ -26,6 +27,9 @@ type Request struct {
 	Text      string    `json:"text"`    // a sentence
 	Instead   string    `json:"instead"` // what to do
 }
+
+// longestReason is how many bytes of a reason are shown: of OpenSSL's words the last say most.
+const longestReason = 310
 
 // viaUpstream is the detail of an answer that came from the server.
 const viaUpstream = "via_upstream"
@@ -77,7 +81,12 @@ var flagRemedies = map[string]string{
 func (r Request) Tell() Request {
 	r.Authority, r.Path, r.Client, r.Method = printable(r.Authority), printable(r.Path), printable(r.Client), printable(r.Method)
 	r.Cluster, r.Endpoint, r.Route = printable(r.Cluster), printable(r.Endpoint), printable(r.Route)
-	r.Details, r.Reason = printable(r.Details), printable(r.Reason)
+	r.Details, r.Reason, r.Listener = printable(r.Details), oneLine(r.Reason, longestReason), printable(r.Listener)
+	if r.refused() {
+		r.Text, r.Instead = r.tellRefused()
+		return r
+	}
+	r.Listener = ""
 	cause, stat, says := r.cause()
 	subject := "connection"
 	if r.Method != "" || r.Path != "" {

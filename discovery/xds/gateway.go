@@ -139,6 +139,7 @@ func (b *builder) gatewayListener(name string, servers []gatewayServer) *listene
 	}) {
 		l.ListenerFilters = append(l.ListenerFilters, tlsInspector())
 	}
+	b.seen.addRefused(l)
 	return l
 }
 

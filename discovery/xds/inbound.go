@@ -124,6 +124,9 @@ func (in InboundInputs) Build() *Resources {
 		r.Clusters = append(r.Clusters, inboundPassthrough(v.family()), blackHole())
 		r.Listeners = append(r.Listeners, in.virtualInbound(seen, intercepted))
 	}
+	for _, l := range r.Listeners {
+		seen.addRefused(l)
+	}
 	policyFiltersOf(in.policies, in.mesh, authz.Proxy{Authorizers: in.authorizers}).protect(r.Listeners)
 	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
 	return r.normalize()

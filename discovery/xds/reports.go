@@ -1,11 +1,13 @@
 package xds
 
 import (
+	"slices"
 	"strings"
 
 	typedv3 "github.com/cncf/xds/go/xds/type/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"google.golang.org/protobuf/proto"
@@ -31,14 +33,19 @@ type reports struct {
 	by        reporter
 	what      node.Reports
 	http, tcp []*accesslogv3.AccessLog
+
+	refused []*accesslogv3.AccessLog // of connections that reach no filter, so that no other log has them
 }
 
 // reports returns the logs that a proxy's agent asks for: none by a word that is not known.
 func (r reporter) reports(what node.Reports) reports {
 	out := reports{by: r, what: what}
 	if what == node.ReportFailures || what == node.ReportRequests {
-		out.http = append(out.http, typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", recorded, failed()))
-		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()))
+		const tcp = "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig"
+		cluster := recorded("cluster", "%UPSTREAM_CLUSTER_RAW%") // the record has it only where there is an endpoint
+		out.http = append(out.http, typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", cluster, failed()))
+		out.tcp = append(out.tcp, typedLog("envoy.access_loggers.tcp_grpc", tcp, cluster, flagged()))
+		out.refused = append(out.refused, typedLog("envoy.access_loggers.tcp_grpc", tcp, recorded("listener", "%DOWNSTREAM_LOCAL_ADDRESS%"), refused()))
 	}
 	if what == node.ReportRequests {
 		out.http = append(out.http, statsLog(r.requests(), nil))
@@ -79,11 +86,13 @@ func joined(logs, more []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
 }
 
 // recorded is the configuration of a log that sends records to the agent: see agent/records.
-var recorded = map[string]any{"common_config": map[string]any{
-	"log_name": agentRecords, "transport_api_version": "V3", "buffer_flush_interval": "1s",
-	"custom_tags":  []any{map[string]any{"tag": "cluster", "value": "%UPSTREAM_CLUSTER_RAW%"}}, // the record has it only where there is an endpoint
-	"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": agentRecords}},
-}}
+func recorded(tag, value string) map[string]any {
+	return map[string]any{"common_config": map[string]any{
+		"log_name": agentRecords, "transport_api_version": "V3", "buffer_flush_interval": "1s",
+		"custom_tags":  []any{map[string]any{"tag": tag, "value": value}},
+		"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": agentRecords}},
+	}}
+}
 
 // typedLog returns an access log whose configuration is a tree: the Go packages of its schema would add much to the program for a constant.
 func typedLog(name, schema string, config map[string]any, filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
@@ -100,6 +109,28 @@ func typedLog(name, schema string, config map[string]any, filter *accesslogv3.Ac
 // flagged passes what Envoy has one of these flags for; any, if none is given.
 func flagged(flags ...string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags}}}
+}
+
+// addRefused adds to a listener that speaks TLS the log of connections whose handshake fails, or that no filter chain takes.
+func (o observed) addRefused(l *listenerv3.Listener) {
+	if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool {
+		return c.TransportSocket != nil || len(c.GetFilterChainMatch().GetServerNames()) > 0
+	}) {
+		l.AccessLog = joined(l.AccessLog, o.reports.refused)
+	}
+}
+
+// refused passes connections with Envoy's reason why the client's TLS failed, which have no flag, and those that no filter chain takes.
+func refused() *accesslogv3.AccessLogFilter {
+	failed, _ := structpb.NewStruct(map[string]any{"expression": "connection.transport_failure_reason != ''"}) // it is a text
+	schema := "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
+	reason := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
+		Name:       "envoy.access_loggers.extension_filters.cel",
+		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&typedv3.TypedStruct{TypeUrl: schema, Value: failed})},
+	}}}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{
+		Filters: []*accesslogv3.AccessLogFilter{flagged("NR"), reason},
+	}}}
 }
 
 // ended passes connections of TCP that have ended, and opened each connection once: when the server's is made, or at the end of one for

@@ -5,6 +5,8 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -18,6 +20,9 @@ func TestReports(t *testing.T) {
 		logs, tcp int
 	}{{"", 0, 0}, {node.ReportNothing, 0, 0}, {node.ReportFailures, 1, 1}, {node.ReportRequests, 2, 3}, {"true", 0, 0}} {
 		o := observed{reports: bySource.reports(test.what)}
+		if n := len(o.reports.refused); n != min(test.logs, 1) {
+			t.Errorf("%q has %d logs of refused connections", test.what, n)
+		}
 		if len(o.httpLogs()) != test.logs || len(o.tcpLogs()) != test.tcp {
 			t.Errorf("%q has %v, and for TCP %v", test.what, o.httpLogs(), o.tcpLogs())
 		}
@@ -34,6 +39,16 @@ func TestReports(t *testing.T) {
 		for _, log := range o.tcpLogs() {
 			tcp += proto.Size(log)
 		}
+		l := &listenerv3.Listener{FilterChains: []*listenerv3.FilterChain{{}}}
+		if o.addRefused(l); len(l.AccessLog) > 0 {
+			t.Errorf("%s: a listener of plain text has %v", by, l.AccessLog)
+		}
+		l.FilterChains[0].TransportSocket = &corev3.TransportSocket{}
+		before := proto.Size(l)
+		if o.addRefused(l); len(l.AccessLog) != 1 || proto.Size(l)-before > 750 {
+			t.Errorf("%s: a listener of TLS has %d bytes of %v", by, proto.Size(l)-before, l.AccessLog)
+		}
+		t.Logf("%s: %d bytes for a listener of TLS", by, proto.Size(l)-before)
 		t.Logf("%s: %d bytes for HTTP, %d for TCP", by, http, tcp)
 		if http > 2500 || tcp > 2500 {
 			t.Errorf("%s: %d bytes for HTTP, %d for TCP", by, http, tcp)

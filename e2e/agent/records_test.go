@@ -14,17 +14,17 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// documented is the access log of docs/bootstrap.md.
-func documented(t *testing.T) string {
+// documented is an access log of docs/bootstrap.md, by the words before it.
+func documented(t *testing.T, before string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "bootstrap.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "**Failed requests.**")
+	_, rest, found := strings.Cut(string(text), before)
 	block, _, closed := strings.Cut(rest[strings.Index(rest, "\n    "):], "\n\n")
 	if !found || !closed || !json.Valid([]byte("{"+block+"}")) {
-		t.Fatalf("docs/bootstrap.md has no access log for failed requests: %s", block)
+		t.Fatalf("docs/bootstrap.md has no access log after %s: %s", before, block)
 	}
 	return strings.TrimSpace(block)
 }
@@ -32,7 +32,7 @@ func documented(t *testing.T) string {
 // recording is a failing agent whose listeners have the documented access log.
 func startRecording(t *testing.T, flags ...string) *failing {
 	t.Helper()
-	log := documented(t)
+	log := documented(t, "**Failed requests.**")
 	return startFailingWith(t, func(text string) string {
 		return strings.ReplaceAll(text, `"http_filters": [`, log+`, "http_filters": [`)
 	}, flags...)

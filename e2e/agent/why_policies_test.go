@@ -31,7 +31,7 @@ const refused = `"domains": ["*"], "typed_per_filter_config": {"authz": {"@type"
 // What filters refuse is told by counters and by records, of a real Envoy: policies, tokens, external authorization, limits.
 func TestWhyNamesWhatFiltersRefuse(t *testing.T) {
 	t.Parallel()
-	log := documented(t)
+	log := documented(t, "**Failed requests.**")
 	log = strings.Replace(log, `{"response_flag_filter": {}},`, `{"response_flag_filter": {}}, {"status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 401, "runtime_key": "agent_records.none"}}}},
 		{"status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 403, "runtime_key": "agent_records.none"}}}},`, 1)
 	f := startFailingWith(t, func(text string) string {

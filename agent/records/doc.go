@@ -5,6 +5,8 @@
 //	   ▼                                                                       ▼
 //	access_logs.grpc_access_log.logs_dropped          Server ── parse (pure) ──▶ Ring: the last 100 ──▶ agent why
 //
+// Clients that a listener refuses reach no filter: the listener's own log has them, with Envoy's reason.
+//
 // A listener names the cluster agent_records, which is at the socket of SDS: only Envoys of this agent may connect. Envoy
 // never waits for the agent: while it stands still, or is being replaced, records are dropped. The agent in turn takes a
 // bounded number a second, and leaves the rest to be dropped by Envoy: a storm of failures costs no more.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 )
 
@@ -101,8 +100,11 @@ func number(of any, name, unset string) string {
 func addressText(address any) string {
 	socket, pipe := field(address, "socketaddress"), field(address, "pipe")
 	host, _ := field(socket, "address").(string)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
 	if host != "" {
-		return net.JoinHostPort(host, number(socket, "portvalue", "0"))
+		return host + ":" + number(socket, "portvalue", "0")
 	}
 	if path, _ := field(pipe, "path").(string); path != "" {
 		return path

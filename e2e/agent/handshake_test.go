@@ -27,7 +27,7 @@ func strict(t *testing.T, address string, server lab.Identity, roots []byte) str
 		lab.SocketAddress(address), documented(t, "**Refused clients.**"), server.Chain, server.Key, roots)
 }
 
-// A client that Envoy refuses at the handshake, or that no filter chain takes, is told with its address and Envoy's words; one that is served is not.
+// agent why names a client that Envoy refuses at the handshake, or that no filter chain takes, with Envoy's words, and none that is served.
 func TestWhyTellsRefusedClients(t *testing.T) {
 	t.Parallel()
 	mesh, err := lab.NewAuthority("mesh")

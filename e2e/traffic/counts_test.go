@@ -171,6 +171,7 @@ tcp: [{match: [{port: 18081}], route: [{destination: {host: server.default.svc.c
 	}
 	gateway.awaitCounts(map[string]float64{opened: 1, closed: 1, sent: 10, received: 5}, "reporter=source", "source_workload=gateway.default", "destination_service_name=server",
 		"source_principal="+identity("gateway"), "destination_principal="+identity("server"), "request_protocol=tcp")
+	server.refuses(fmt.Sprintf("%s:%d", server.ip, web))
 	for _, m := range []*member{client, server, gateway} {
 		if n, err := m.count("pilotlight_agent_istio_uncounted"); err != nil || n != 0 {
 			t.Errorf("%s: %v are not counted, %v", m.Name, n, err)

@@ -68,7 +68,9 @@ func TestWhyTellsRefusedClients(t *testing.T) {
 	}
 	same, later := func(*tls.Config) {}, time.Now().Add(time.Hour)
 	good := as(mesh, same, later)
-	of := func(client, text string) string { return "handshake of " + client + " at " + address + " failed: " + text }
+	of := func(client, text string) string {
+		return "handshake of " + client + " at " + address + " failed: " + text
+	}
 	plain, err := net.Dial("tcp", address)
 	f.must(err)
 	defer plain.Close()

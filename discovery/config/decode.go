@@ -88,7 +88,7 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 	item.Problems = problems
 	switch {
 	case !HasErrors(problems):
-		item.Object = &model.Object{Meta: e.meta, Spec: spec}
+		item.Object = &model.Object{Meta: e.meta, Spec: spec, Warnings: Warnings(problems)}
 	case item.Key != "" && k.closed != nil:
 		item.Closed = k.closedObject(e.meta, spec, problems)
 	}

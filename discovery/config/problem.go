@@ -69,11 +69,24 @@ type Logger interface {
 	Warn(message string, args ...any)
 }
 
-// OfNotes returns notes as warnings.
+// Warnings returns what an object keeps of the problems of its reading.
+func Warnings(problems []Problem) *model.Warnings {
+	var out []model.Warning
+	for _, p := range problems {
+		if p.Severity == Warning {
+			out = append(out, model.Warning{Path: p.Path, Message: p.Message})
+		}
+	}
+	return model.WarningsOf(out)
+}
+
+// OfNotes returns notes as warnings, without those that reading the objects has told.
 func OfNotes(notes []model.Note) []Problem {
 	var out []Problem
 	for _, n := range notes {
-		out = append(out, OfNote(n))
+		if n.Code != model.Warned {
+			out = append(out, OfNote(n))
+		}
 	}
 	return out
 }

@@ -48,6 +48,7 @@ func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	if HasErrors(problems) {
 		return nil, problems
 	}
+	o.Warnings = Warnings(problems)
 	return o, problems
 }
 

@@ -16,7 +16,7 @@ func TestForeignBinds(t *testing.T) {
 		return &networking.Server{Bind: bind, Port: &networking.Port{Number: port, Name: "http", Protocol: "HTTP"}, Hosts: []string{"*"}}
 	}
 	gateway := func(namespace string, age time.Duration, servers ...*networking.Server) *Object {
-		return &Object{Meta{Kind: "Gateway", Namespace: namespace, Name: "gw" + strings.NewReplacer(".", "", ":", "", "/", "").Replace(servers[0].Bind), Created: time.Time{}.Add(-age)}, &networking.Gateway{Servers: servers}}
+		return &Object{Meta: Meta{Kind: "Gateway", Namespace: namespace, Name: "gw" + strings.NewReplacer(".", "", ":", "", "/", "").Replace(servers[0].Bind), Created: time.Time{}.Add(-age)}, Spec: &networking.Gateway{Servers: servers}}
 	}
 	own := gateway("istio-ingress", 0, server("", 80))
 	for name, test := range map[string]struct {
@@ -66,11 +66,11 @@ func TestForeignBinds(t *testing.T) {
 func TestOwnRulesGoFirstAtGateways(t *testing.T) {
 	rule := func(namespace string, age time.Duration) *Object {
 		return &Object{
-			Meta{Kind: "VirtualService", Namespace: namespace, Name: "v", Created: time.Time{}.Add(-age)},
-			&networking.VirtualService{Hosts: []string{"shop.test"}, Gateways: []string{"istio-ingress/gw"}},
+			Meta: Meta{Kind: "VirtualService", Namespace: namespace, Name: "v", Created: time.Time{}.Add(-age)},
+			Spec: &networking.VirtualService{Hosts: []string{"shop.test"}, Gateways: []string{"istio-ingress/gw"}},
 		}
 	}
-	gw := &Object{Meta{Kind: "Gateway", Namespace: "istio-ingress", Name: "gw"}, &networking.Gateway{}}
+	gw := &Object{Meta: Meta{Kind: "Gateway", Namespace: "istio-ingress", Name: "gw"}, Spec: &networking.Gateway{}}
 	for want, objects := range map[string][]*Object{
 		"istio-ingress evil": {rule("evil", 0), rule("istio-ingress", 0), gw},
 		"evil istio-ingress": {rule("evil", time.Hour), rule("istio-ingress", 0), gw},

@@ -53,6 +53,7 @@ func (j *judge) opinion(at int, o *Object) *opinion {
 func (j *judge) opine(o *Object) *opinion {
 	j.needed, j.fleeting = nil, false
 	from, compared := len(j.notes), j.similar.asked
+	j.warned(o)
 	j.object(o)
 	out := &opinion{o, slices.Clone(j.notes[from:]), slices.Clip(j.needed), j.fleeting, [2]int{compared, j.similar.asked - compared}}
 	j.notes = j.notes[:from]

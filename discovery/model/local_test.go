@@ -109,7 +109,7 @@ func TestLocalNotes(t *testing.T) {
 		for _, a := range addresses {
 			s.Endpoints = append(s.Endpoints, &networking.WorkloadEntry{Address: a})
 		}
-		return &Object{Meta{Kind: "ServiceEntry", Namespace: "evil", Name: "a"}, s}
+		return &Object{Meta: Meta{Kind: "ServiceEntry", Namespace: "evil", Name: "a"}, Spec: s}
 	}
 	static, dns, a := networking.ServiceEntry_STATIC, networking.ServiceEntry_DNS, []string{"a.test"}
 	registered := &Service{
@@ -131,7 +131,7 @@ func TestLocalNotes(t *testing.T) {
 		"status":    {Group{Objects: []*Object{entry(static, 15020, a, "10.0.0.1")}}, true, nil, `spec.endpoints[0].address: is at port 15020, which proxies and their agents have for themselves: no gateway gets`},
 		"socket":    {Group{Objects: []*Object{entry(static, 80, a, "unix:///etc/istio/proxy/private-0/sds.sock")}}, true, nil, "a socket of the proxy's agent: no proxy gets"},
 		"host name": {Group{Objects: []*Object{entry(dns, 80, []string{"x.test", "a.localhost"})}}, false, nil, `spec.hosts[1]: is "a.localhost", an address of the proxy's own host`},
-		"workload":  {Group{Objects: []*Object{{Meta{Kind: "WorkloadEntry", Namespace: "evil", Name: "w"}, &networking.WorkloadEntry{Address: "::1"}}}}, false, nil, `spec.address: is "::1"`},
+		"workload":  {Group{Objects: []*Object{{Meta: Meta{Kind: "WorkloadEntry", Namespace: "evil", Name: "w"}, Spec: &networking.WorkloadEntry{Address: "::1"}}}}, false, nil, `spec.address: is "::1"`},
 		"registry":  {Group{Services: []*Service{registered}}, false, nil, `endpoints: of b.test: one of 2 is "127.0.0.1"`},
 		"own address of a gateway": {
 			Group{Objects: []*Object{entry(static, 80, a, "10.0.0.9")}},

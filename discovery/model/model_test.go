@@ -15,7 +15,7 @@ func meshOf(objects []*Object, services ...*Service) *Mesh {
 }
 
 func object(kind, namespace, name string, day int, spec any) *Object {
-	return &Object{Meta{Kind: kind, Namespace: namespace, Name: name, Created: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}, spec}
+	return &Object{Meta: Meta{Kind: kind, Namespace: namespace, Name: name, Created: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}, Spec: spec}
 }
 
 func in(namespace, host string, exportTo ...string) *Service {

@@ -23,7 +23,8 @@ type Spec interface {
 // Object is one Istio configuration object, decoded and validated. Spec holds one of the types of Spec.
 type Object struct {
 	Meta
-	Spec any
+	Spec     any
+	Warnings *Warnings // nil for most objects; a pointer, since it has room in an Object at no cost
 }
 
 // Config is an object with the type of its kind.
@@ -131,7 +132,13 @@ type Note struct {
 }
 
 // Line returns the line of the field, or of the nearest field above it that the file has.
-func (n Note) Line() int { return n.Meta.Origin.Fields.At(n.Path, n.Meta.Origin.Line) }
+func (n Note) Line() int {
+	path := n.Path
+	if n.Meta.Kind == "MeshConfig" || n.Meta.Kind == "MeshNetworks" {
+		path = "spec." + path // their files have no envelope, and their lines are recorded as if there were one
+	}
+	return n.Meta.Origin.Fields.At(path, n.Meta.Origin.Line)
+}
 
 // Code is the kind of a note; notes are counted by code.
 type Code string
@@ -187,5 +194,6 @@ const (
 	ACMENoHTTP       Code = "acme-no-http"      // no connected gateway serves a host at port 80, where an issuer asks
 	ACMERefused      Code = "acme-refused"      // an issuer has given no certificate
 	ACMEWaits        Code = "acme-waits"        // an issuer asks to wait
+	Warned           Code = "warning"           // reading it alone gave a warning
 	DNSCapture       Code = "dns-capture"       // DNS is captured on one side only: by the proxy's metadata, or by what redirects and asks
 )

@@ -37,7 +37,7 @@ func entryOf(change ...func(*networking.ServiceEntry)) *Object {
 	for _, c := range change {
 		c(e)
 	}
-	return &Object{Meta{Kind: "ServiceEntry", Namespace: "a", Name: "se", Created: time.Unix(1, 0), Origin: Origin{File: "se.yaml", Line: 4}}, e}
+	return &Object{Meta: Meta{Kind: "ServiceEntry", Namespace: "a", Name: "se", Created: time.Unix(1, 0), Origin: Origin{File: "se.yaml", Line: 4}}, Spec: e}
 }
 
 // The rules of the union for a host of several registries: which declaration is the owner of each field, which

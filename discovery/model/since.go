@@ -113,7 +113,8 @@ func (c *since) match(was, is []*Object, from, at int, d Domain) {
 
 // onlyLine reports whether two objects of one name differ at most in the place where they are written.
 func onlyLine(a, b *Object) bool {
-	return a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels) && a.DryRun == b.DryRun && a.Closed == b.Closed && a.WholeHosts == b.WholeHosts
+	return a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels) && a.DryRun == b.DryRun && a.Closed == b.Closed && a.WholeHosts == b.WholeHosts &&
+		a.Warnings.Same(b.Warnings)
 }
 
 // touch marks what an object is part of, which has come, gone or changed.

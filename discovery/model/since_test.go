@@ -150,7 +150,9 @@ func (w judgedWorld) edit() string {
 	default: // two of a kind may have one name, in two stores
 		own := "o" + key[len(key)-1:]
 		o := object(kind, w.of("n", "m"), w.of(own, own, own, own, own, "g"), 1+w.IntN(2), nil)
-		o.Spec, o.Origin.File = w.spec(kind), key
+		if o.Spec, o.Origin.File = w.spec(kind), key; w.IntN(4) == 0 {
+			o.Warnings = WarningsOf([]Warning{{"spec." + w.of("a", "b"), w.of("is old", "is new")}})
+		}
 		w.groups[key] = Group{Objects: []*Object{o}}
 	}
 	return key

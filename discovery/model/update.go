@@ -118,7 +118,7 @@ func sameObject(a, b *Object) bool {
 	if a == b {
 		return true
 	}
-	if !reflect.DeepEqual(a.Meta, b.Meta) {
+	if !reflect.DeepEqual(a.Meta, b.Meta) || !a.Warnings.Same(b.Warnings) {
 		return false
 	}
 	x, known := a.Spec.(proto.Message)

@@ -3,6 +3,7 @@ package notes
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -103,9 +104,9 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// report logs the new and the mended notes.
+// report logs the new and the mended notes, without the warnings of objects: their sources log them as they read.
 func (r *Reporter) report(now []model.Note) {
-	added, mended := difference(r.Notes(), now)
+	added, mended := difference(unread(r.Notes()), unread(now))
 	r.notes.Store(&now)
 	for _, n := range added[:min(len(added), maxLogged)] {
 		r.log.Warn("configuration note", about(n)...)
@@ -116,6 +117,11 @@ func (r *Reporter) report(now []model.Note) {
 	if unlogged := max(len(added)-maxLogged, 0) + max(len(mended)-maxLogged, 0); unlogged > 0 {
 		r.log.Warn("more configuration notes: see /debug/notes", "count", unlogged)
 	}
+}
+
+// unread returns the notes that reading the objects does not tell.
+func unread(notes []model.Note) []model.Note {
+	return slices.DeleteFunc(slices.Clone(notes), func(n model.Note) bool { return n.Code == model.Warned })
 }
 
 func about(n model.Note) []any {

@@ -107,6 +107,24 @@ func (g *guarded) take() string {
 	return g.text.String()
 }
 
+// The warnings of an object are among the notes and are counted, and its source has logged them.
+func TestWarningsAreNotLoggedTwice(t *testing.T) {
+	var log bytes.Buffer
+	reporter := New(nil, slog.New(slog.NewTextHandler(&log, nil)))
+	meta := model.Meta{Kind: "Sidecar", Namespace: "n", Name: "a"}
+	reporter.report([]model.Note{
+		{Code: model.Warned, Meta: meta, Path: "spec.x", Message: "is old"},
+		{Code: model.Warned, Meta: meta, Path: "spec.y", Message: "is old"},
+		{Code: model.EmptySelector, Meta: meta},
+	})
+	if len(reporter.Notes()) != 3 || testutil.CollectAndCount(reporter) != 2 || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "empty-selector") {
+		t.Errorf("of %d notes the log has\n%s", len(reporter.Notes()), &log)
+	}
+	if reporter.report(nil); strings.Count(log.String(), "mended") != 1 {
+		t.Errorf("what is mended is logged as\n%s", &log)
+	}
+}
+
 func TestReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log guarded

@@ -29,10 +29,11 @@ func groups() map[string]model.Group {
 	}
 	service.Resolution, service.Ports[0].Protocol = model.ResolutionDNS, model.GRPCWeb
 	meta.Kind, meta.Origin.Fields = "VirtualService", ""
+	warnings := model.WarningsOf([]model.Warning{{Path: "spec.http", Message: "text \n"}, {Message: "is old"}})
 	return map[string]model.Group{
 		"all": {Services: []*model.Service{service, {Host: "b"}}, Workloads: []*model.Workload{workload, {}}},
 		"rule": {Objects: []*model.Object{
-			{Meta: meta, Spec: &networking.VirtualService{Hosts: []string{"a", "b"}}},
+			{Meta: meta, Spec: &networking.VirtualService{Hosts: []string{"a", "b"}}, Warnings: warnings},
 			{Meta: model.Meta{Kind: "MeshConfig", Name: "default"}, Spec: &meshconfig.MeshConfig{TrustDomain: "corp"}},
 		}},
 	}
@@ -261,7 +262,8 @@ func TestFormat(t *testing.T) {
 			"ClusterAddresses ExternalName AliasOf Aliases Selector Ignored ExportTo SubjectAltNames Accounts",
 		"Workload: Registry Cluster Namespace Name Addresses Ports Labels ServiceAccount Weight Locality Network Health Proxied OnNode Origin",
 		"Meta: Kind Namespace Name Labels Created Origin Closed WholeHosts DryRun",
-		"object: Meta Type Spec",
+		"Warning: Path Message",
+		"object: Meta Type Spec Warnings",
 		"record: Key Services Workloads Objects",
 	}
 	if diff := cmp.Diff(want, fields); diff != "" {

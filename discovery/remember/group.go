@@ -25,6 +25,8 @@ type object struct {
 	Meta model.Meta
 	Type string // of Spec: see kinds
 	Spec []byte // protobuf
+
+	Warnings []model.Warning `json:",omitempty"`
 }
 
 // kinds returns the types of model.Spec, by the kind of the object.
@@ -60,7 +62,7 @@ func encode(key string, g model.Group) ([]byte, error) {
 		}
 		meta := o.Meta
 		meta.Origin.Fields = ""
-		r.Objects = append(r.Objects, object{meta, string(spec.ProtoReflect().Descriptor().FullName()), body})
+		r.Objects = append(r.Objects, object{meta, string(spec.ProtoReflect().Descriptor().FullName()), body, o.Warnings.All()})
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -106,7 +108,7 @@ func decode(line []byte) (key string, g model.Group, err error) {
 			return fail("%.200q: %v", o.Meta.Key(), err)
 		}
 		o.Meta.Origin.Fields = ""
-		g.Objects = append(g.Objects, &model.Object{Meta: o.Meta, Spec: spec})
+		g.Objects = append(g.Objects, &model.Object{Meta: o.Meta, Spec: spec, Warnings: model.WarningsOf(o.Warnings)})
 	}
 	if g.Len() == 0 {
 		return fail("has nothing in it")

@@ -158,10 +158,10 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	}
 	delete(s.missing, key)
 	if was != nil && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
-		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.DryRun == o.DryRun && was.Closed == o.Closed {
+		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.DryRun == o.DryRun && was.Closed == o.Closed && was.Warnings.Same(o.Warnings) {
 			return
 		}
-		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that resources made from it can be reused
+		o = &model.Object{Meta: o.Meta, Spec: was.Spec, Warnings: o.Warnings} // the same message, so that resources made from it can be reused
 	}
 	if was == nil {
 		s.kinds[objectKind(key)]++

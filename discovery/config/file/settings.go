@@ -59,7 +59,8 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 		group := model.Group{Faults: faults(problems)}
 		switch {
 		case next == nil && slices.Equal(group.Faults, was),
-			next != nil && last != nil && len(was) == 0 && last.Origin == next.Origin && proto.Equal(last.Spec.(proto.Message), next.Spec.(proto.Message)):
+			next != nil && last != nil && len(was) == 0 && last.Origin == next.Origin && last.Warnings.Same(next.Warnings) &&
+				proto.Equal(last.Spec.(proto.Message), next.Spec.(proto.Message)):
 			continue
 		case next != nil:
 			last = next

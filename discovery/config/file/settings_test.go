@@ -44,4 +44,9 @@ func TestSettings(t *testing.T) {
 	write("accessLogFile: [") // the last good ones stay
 	write("accessLogFile: /dev/stderr")
 	expectLog("/dev/stderr")
+	write("{accessLogFile: /dev/stderr, ingressSelector: edge}") // the same, but for a field that is not supported
+	u := receive(t, updates)
+	if warnings := u.Groups["MeshConfig"].Objects[0].Warnings.All(); len(warnings) != 1 || warnings[0].Path != "ingressSelector" {
+		t.Errorf("the settings have the warnings %q", warnings)
+	}
 }

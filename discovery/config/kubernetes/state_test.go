@@ -180,6 +180,9 @@ apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: b, namespace: shop}
 spec: {egress: [{port: {number: 80, name: http, protocol: HTTP, targetPort: 81}, hosts: ["./*"]}]}`))
+	if got := c.unsent["Sidecar/shop/b"].Objects[0].Warnings.All(); len(got) != 1 || got[0].Path != "spec.egress[0].port.targetPort" || got[0].Message == "" {
+		t.Errorf("the object has the warnings %q", got)
+	}
 	c.want("Sidecar/shop/b")
 	if len(c.warnings) != 1 || c.warnings[0].Path != "spec.egress[0].port.targetPort" || c.warnings[0].Object != "Sidecar shop/b" {
 		t.Errorf("the warnings are %v", c.warnings)

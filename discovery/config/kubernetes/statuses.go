@@ -106,6 +106,9 @@ func (s *Statuses) Judged(mesh *model.Mesh, notes []model.Note) {
 	defer s.mu.Unlock()
 	now := map[string]judged{}
 	for _, n := range notes {
+		if n.Code == model.Warned {
+			continue // the condition has it by the object's own problems
+		}
 		r := n.Meta.Origin.Record
 		if r == nil || r.Cluster != s.Cluster || r.Relayed || s.refs[n.Meta.Kind].Kind == "" || !steady(n) {
 			continue

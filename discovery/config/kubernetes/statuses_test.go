@@ -211,12 +211,15 @@ func TestStatusesOfNotes(t *testing.T) {
 	}
 	ours := note("ours", "c1", model.UnknownHost)
 	mesh := model.New(slices.Values([]model.Group{{Objects: []*model.Object{{Meta: ours.Meta}}}}))
-	s.Judged(mesh, []model.Note{ours, note("theirs", "c2", model.UnknownHost), note("here", "c1", model.RefusedByProxy)})
+	s.Judged(mesh, []model.Note{
+		ours, note("theirs", "c2", model.UnknownHost), note("here", "c1", model.RefusedByProxy),
+		note("ours", "c1", model.Warned), note("here", "c1", model.Warned), // which is among the problems of the object
+	})
 	within(t, "the note is not written", func() bool { return len(server.written("ours")) == 1 })
 	s.Judged(mesh, []model.Note{ours})
 	s.Judged(mesh, nil)
 	within(t, "the note is not taken back", func() bool { return len(server.written("ours")) == 2 })
-	if w := server.written("ours"); !strings.Contains(w[0], `"reason":"Doubtful"`) || !strings.Contains(w[1], `"reason":"Accepted"`) {
+	if w := server.written("ours"); !strings.Contains(w[0], `"reason":"Doubtful"`) || strings.Count(w[0], "nobody has it") != 1 || !strings.Contains(w[1], `"reason":"Accepted"`) {
 		t.Errorf("it is written as %s", w)
 	}
 	if len(server.written("theirs"))+len(server.written("here")) > 0 {

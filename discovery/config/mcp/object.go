@@ -71,10 +71,14 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 		return unread("spec%s has a field of a newer API, which is not known here", path)
 	}
 	if path != "" && len(out.group.Objects) > 0 {
-		out.warnings = append(out.warnings, config.Problem{
+		newer := config.Problem{
 			File: address, Severity: config.Warning, Object: k.Name + " " + namespace + "/" + name, Path: "spec" + path,
 			Message: "has a field of a newer API, which is not known here, ignored",
-		})
+		}
+		out.warnings = append(out.warnings, newer)
+		for _, o := range out.group.Objects { // copies that readItems has made
+			o.Warnings = config.Warnings(out.warnings)
+		}
 	}
 	return out
 }

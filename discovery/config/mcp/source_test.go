@@ -299,6 +299,9 @@ func TestResources(t *testing.T) {
 	if !slices.ContainsFunc(warnings, func(p config.Problem) bool { return p.Object == "ServiceEntry default/newer" && p.Path == "spec.ports" }) {
 		t.Errorf("the warnings are %v", warnings)
 	}
+	if kept := good.Objects[0].Warnings.All(); len(kept) != 1 || kept[0].Path != "spec.ports" {
+		t.Errorf("the good one is served with the warnings %q", kept)
+	}
 	if again, _ := st.apply(entryType, resources); len(again) > 1 { // the object that is sent twice
 		t.Errorf("nothing changed, and it tells %v", again)
 	}

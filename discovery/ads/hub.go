@@ -7,6 +7,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // hub is what all streams of a server share.
@@ -16,6 +17,7 @@ type hub struct {
 	names   *content.Interner
 	current atomic.Pointer[generation]    // nil before the first Push
 	vault   atomic.Pointer[content.Vault] // nil for none
+	secrets atomic.Pointer[secret.Set]    // those in the vault
 	viewers viewers
 	objects objects
 	history history

@@ -17,6 +17,7 @@ var (
 	rebuilt      = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
 	withheld     = prometheus.NewDesc("pilotlight_xds_refused_parts", "Resources and virtual hosts that a connected proxy refuses while it has the rest, each once.", []string{"type"}, nil)
 	waiting      = prometheus.NewDesc("pilotlight_xds_waiting_proxies", "Proxies that came back and keep what they have, by reason: a source is lacking, or most of their clusters are gone at once.", []string{"reason"}, nil)
+	expiry       = prometheus.NewDesc("pilotlight_secret_nearest_expiry_timestamp_seconds", "When the first certificate of a secret ends that connected proxies use, such as one of a gateway; absent without any.", nil, nil)
 	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
 )
 
@@ -34,6 +35,9 @@ func (s scrape) Collect(out chan<- prometheus.Metric) {
 	}
 	for reason, n := range s.waiting() {
 		out <- prometheus.MustNewConstMetric(waiting, prometheus.GaugeValue, float64(n), reason)
+	}
+	if first := s.nearestExpiry(); !first.IsZero() {
+		out <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(first.Unix()))
 	}
 	count := map[[3]string]int{}
 	for _, st := range s.all() {

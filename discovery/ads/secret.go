@@ -14,6 +14,7 @@ func (s *Server) SetSecrets(all secret.Set) {
 	defer s.pushing.Unlock()
 	v, changed := s.vault.Load().Next(all)
 	s.vault.Store(v)
+	s.secrets.Store(&all)
 	if g := s.current.Load(); g != nil && len(changed) > 0 {
 		s.push(g.Mesh, model.Change{Since: time.Now(), Keys: changed, Count: len(changed)})
 	}

@@ -230,6 +230,11 @@ func wrongs(f Facts) (out []Wrong) {
 			add("certificate", "%s ends at %s, in %s", c.Name, c.Until.UTC().Format(time.RFC3339), c.Until.Sub(f.Now).Round(time.Minute))
 		}
 	}
+	for _, s := range f.InUse {
+		if c := (Certificate{From: s.From, Until: s.Until}); c.late(f.Now) {
+			add("certificate", "secret %s, of connected proxies (%d): its certificate %s", s.Name, s.Proxies, c.end(f.Now))
+		}
+	}
 	for _, p := range f.Proxies {
 		if c := (Certificate{From: p.CertificateFrom, Until: p.CertificateUntil}); !c.Until.IsZero() && c.late(p.Connected) {
 			add("certificate", "%s has connected with a certificate that ends at %s, late in its life: its agent renews one at half of that, and says on its page why not", p.Title(),

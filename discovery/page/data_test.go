@@ -13,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 var start = time.Unix(1_000_000, 0)
@@ -30,6 +31,11 @@ func meshOf(services map[string][]model.Health) *model.Mesh {
 		all = append(all, s)
 	}
 	return model.New(slices.Values([]model.Group{{Services: all}}))
+}
+
+// used is the certificate of a secret, for some proxies of namespace edge.
+func used(name string, from, until time.Time, proxies int) ads.InUse {
+	return ads.InUse{Name: secret.Name{Namespace: "edge", Name: name}, From: from, Until: until, Proxies: proxies}
 }
 
 // What is wrong is said, each with its kind.
@@ -51,6 +57,16 @@ func TestWrong(t *testing.T) {
 			{Name: "at its end", From: start.Add(-20 * time.Hour), Until: start.Add(4 * time.Hour)},
 			{Name: "broken", Fault: "read it: no such file"},
 		},
+		InUse: []ads.InUse{
+			used("a-year-left", start.Add(-day), start.Add(365*day), 1),
+			used("cert-manager", start.Add(-83*day), start.Add(7*day), 1), // of 90 days, a third of which is left when it is renewed
+			used("expired", start.Add(-90*day), start.Add(-time.Hour), 1),
+			used("not-renewed", start.Add(-84*day), start.Add(6*day), 2),
+			used("of-the-mesh", start.Add(-17*time.Hour), start.Add(7*time.Hour), 1), // a leaf of a day, renewed at 12 hours
+			used("of-the-mesh-late", start.Add(-19*time.Hour), start.Add(5*time.Hour), 1),
+			used("short-acme", start.Add(-4*day), start.Add(2*day), 1), // of six days, renewed when two are left
+			used("short-acme-late", start.Add(-5*day), start.Add(day), 1),
+		},
 		Gone:  []ads.Gone{{Name: "web.shop", IP: "10.0.0.1", At: start}, {Name: "with its workload", IP: "10.0.0.77", At: start}, {Name: "odd", IP: "x"}},
 		Notes: []model.Note{{Code: model.OldEnvoy, Meta: model.Meta{Kind: "Proxy", Namespace: "shop", Name: "old"}, Message: "it is old"}},
 	}
@@ -62,6 +78,10 @@ func TestWrong(t *testing.T) {
 		"not ready: source Consul has not synced", "refused: shop/web refuses LDS: no such filter", "held: shop/held keeps what it has, for it would lose 3 of its 4 clusters",
 		"fault: source Consul: 9 groups are held", "certificate: soon ends at 1970-01-18T13:46:40Z, in 144h0m0s", "certificate: at its end ends at 1970-01-12T17:46:40Z, in 4h0m0s",
 		"certificate: broken: read it: no such file",
+		"certificate: secret edge/expired, of connected proxies (1): its certificate has ended at 1970-01-12T12:46:40Z: its peers refuse it",
+		"certificate: secret edge/not-renewed, of connected proxies (2): its certificate ends at 1970-01-18T13:46:40Z, in 6 days",
+		"certificate: secret edge/of-the-mesh-late, of connected proxies (1): its certificate ends at 1970-01-12T18:46:40Z, in 5h0m0s",
+		"certificate: secret edge/short-acme-late, of connected proxies (1): its certificate ends at 1970-01-13T13:46:40Z, in 24h0m0s",
 		"certificate: shop/late has connected with a certificate that ends at 1970-01-12T17:46:40Z, late in its life: its agent renews one at half of that, and says on its page why not",
 		"certificate: shop/of a year has connected with a certificate that ends at 1970-01-18T13:46:40Z, late in its life: its agent renews one at half of that, and says on its page why not",
 		"gone: web.shop is gone since 1970-01-12T13:46:40Z, and services still have an endpoint at 10.0.0.1",

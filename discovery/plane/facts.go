@@ -20,6 +20,7 @@ func (p *Plane) facts() page.Facts {
 	return page.Facts{
 		Now: now, Awaited: p.awaited(), Mesh: p.proxies.Mesh(), Proxies: overview.Of(p.proxies.Clients(), found), Callers: p.proxies.Proxies(),
 		Gone: p.proxies.Gone(now), Notes: found, Faults: p.faultLines(), Pushes: p.proxies.Pushes(), Certificates: p.certificates(),
+		InUse: p.proxies.CertificatesInUse(),
 	}
 }
 

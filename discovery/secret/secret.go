@@ -3,9 +3,12 @@ package secret
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Secret is a certificate with its key, or roots to verify peer certificates; all PEM. It is immutable once it is sent.
@@ -13,6 +16,21 @@ type Secret struct {
 	Certificate, Key, Roots []byte
 	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.
 	Accounts []string
+	// From and Until are the life of the leaf of Certificate; zero without one.
+	From, Until time.Time
+}
+
+// Pair returns the secret of a certificate and its key, for the proxies of accounts. Its error shows nothing of them.
+func Pair(certificate, key []byte, accounts []string) (Secret, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return Secret{}, err
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return Secret{}, err
+	}
+	return Secret{Certificate: certificate, Key: key, Accounts: accounts, From: leaf.NotBefore, Until: leaf.NotAfter}, nil
 }
 
 func (s Secret) equal(other Secret) bool {

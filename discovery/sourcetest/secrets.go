@@ -3,6 +3,8 @@ package sourcetest
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
 	"maps"
 	"slices"
@@ -225,6 +227,13 @@ func (f *followingSecrets) secrets() map[string]secret.Secret {
 
 func (f *followingSecrets) want(want map[string]secret.Secret) {
 	f.t.Helper()
+	for name, s := range f.secrets() {
+		block, _ := pem.Decode(s.Certificate)
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !leaf.NotBefore.Equal(s.From) || !leaf.NotAfter.Equal(s.Until) {
+			f.t.Errorf("the certificate of %s lives from %s to %s, want what it says, %v", name, s.From, s.Until, err)
+		}
+	}
 	if got := f.secrets(); !same(got, want) {
 		f.t.Errorf("the secrets are %v, want %v, each as it was put last", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}

@@ -218,6 +218,9 @@ func TestLastGoodStays(t *testing.T) {
 	served := func() string {
 		for _, g := range c.secrets.all() {
 			for _, s := range g.Secrets {
+				if s.From.IsZero() || !s.Until.After(s.From) {
+					t.Errorf("it lives from %s to %s", s.From, s.Until)
+				}
 				return string(s.Certificate) + " " + strings.Join(s.Accounts, ",")
 			}
 		}

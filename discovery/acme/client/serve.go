@@ -109,7 +109,7 @@ func (s *secrets) set(chosen map[secret.Name]acme.Record) {
 		for name, r := range chosen {
 			if accounts := s.accounts[name.Namespace]; len(accounts) > 0 {
 				all[name.String()] = secret.Group{Secrets: map[secret.Name]secret.Secret{
-					name: {Certificate: r.Chain, Key: r.Key, Accounts: accounts},
+					name: {Certificate: r.Chain, Key: r.Key, Accounts: accounts, From: r.NotBefore, Until: r.NotAfter},
 				}}
 			}
 		}

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -119,7 +118,8 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 		return nil, nil, fmt.Errorf("%s: it has neither %s nor %s", dir, certificateFile, rootsFile)
 	}
 	if files[0] != nil || files[1] != nil {
-		if _, err := tls.X509KeyPair(files[0], files[1]); err != nil {
+		pair, err := secret.Pair(files[0], files[1], accounts)
+		if err != nil {
 			return nil, nil, fmt.Errorf("%s, of %s and %s: %w", dir, certificateFile, keyFile, err)
 		}
 		own, err := readAccounts(dir)
@@ -127,9 +127,9 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 			return nil, nil, err
 		}
 		if own != nil { // an empty file gives no account access
-			accounts = own
+			pair.Accounts = own
 		}
-		certificate = &secret.Secret{Certificate: files[0], Key: files[1], Accounts: accounts}
+		certificate = &pair
 	}
 	if files[2] != nil {
 		if !x509.NewCertPool().AppendCertsFromPEM(files[2]) {

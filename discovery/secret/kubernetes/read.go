@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -35,10 +34,11 @@ func read(o *corev1.Secret, w secret.Wanted) (map[secret.Name]secret.Secret, err
 	}
 	switch {
 	case len(certificate)+len(key) > 0:
-		if _, err := tls.X509KeyPair(certificate, key); err != nil {
+		pair, err := secret.Pair(certificate, key, w.Accounts)
+		if err != nil {
 			return nil, fmt.Errorf("cannot be used, of tls.crt and tls.key: %w", err)
 		}
-		out[w.As] = secret.Secret{Certificate: certificate, Key: key, Accounts: w.Accounts}
+		out[w.As] = pair
 	case w.Pair:
 		return nil, errors.New("has no tls.crt and tls.key")
 	case len(roots) == 0:

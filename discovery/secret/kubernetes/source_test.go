@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -188,7 +189,7 @@ func TestRead(t *testing.T) {
 		var got []string
 		for name, s := range secrets {
 			what := "roots"
-			if len(s.Key) > 0 {
+			if len(s.Key) > 0 && s.From.Before(s.Until) && time.Until(s.Until) > 0 {
 				what = "pair"
 			}
 			got = append(got, name.String()+"="+what)

@@ -1,0 +1,55 @@
+package ads
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// InUse is the certificate of a secret that connected proxies have of discovery: gateways serve it, clients of a
+// DestinationRule show it.
+type InUse struct {
+	secret.Name
+	From, Until time.Time
+	Proxies     int // how many may have it
+}
+
+// CertificatesInUse returns the certificates of secrets that the configuration of connected proxies names, by name. A secret
+// that no source has any more is not among them.
+func (s *Server) CertificatesInUse() (out []InUse) {
+	secrets, used := s.secrets.Load(), map[secret.Name]int{}
+	if secrets == nil {
+		return nil
+	}
+	for _, st := range s.all() {
+		st.mu.Lock()
+		if st.identified() && st.session != nil {
+			if set := st.session.State(content.SDS); set != nil {
+				for _, r := range set.All() {
+					used[secret.Name{Namespace: st.reader.Outbound.Namespace, Name: r.Name}]++
+				}
+			}
+		}
+		st.mu.Unlock()
+	}
+	for name, proxies := range used {
+		if one := (*secrets)[name.Namespace][name.Name]; !one.Until.IsZero() {
+			out = append(out, InUse{name, one.From, one.Until, proxies})
+		}
+	}
+	slices.SortFunc(out, func(a, b InUse) int { return cmp.Compare(a.String(), b.String()) })
+	return out
+}
+
+// nearestExpiry returns when the first certificate in use ends; zero without any.
+func (s *Server) nearestExpiry() (first time.Time) {
+	for _, c := range s.CertificatesInUse() {
+		if first.IsZero() || c.Until.Before(first) {
+			first = c.Until
+		}
+	}
+	return first
+}

@@ -13,7 +13,7 @@ func (s *settings) leader() []setting.Setting {
 		{
 			Name: "writeStatus", Default: "false", Kind: setting.Bool(&s.Cluster.Statuses),
 			Help: "write what is wrong with an Istio object of --kubernetesConfig into its status, as the condition PilotlightAccepted, and as an Event; one of all " +
-				"replicas does, the one that holds the Lease",
+				"replicas does, the one that holds the Lease. With --registries Kubernetes each replica writes what is wrong with a proxy that is connected to it as an Event of its Pod",
 		},
 		{
 			Name: "leaseNamespace", Kind: setting.Text(&s.Cluster.Lease.Namespace, "a namespace"),

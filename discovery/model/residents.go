@@ -142,6 +142,16 @@ func (r *Residents) Own(c Claim) (own *Workload, reason string) {
 	return nil, reason
 }
 
+// Registered returns the workload of a name that a registry has of a cluster; nil for none.
+func (r *Residents) Registered(name, registry, cluster string) *Workload {
+	for _, w := range r.byName(Claim{Name: name}) {
+		if w.Registry == registry && w.Cluster == cluster {
+			return w
+		}
+	}
+	return nil
+}
+
 // byName returns the workloads with the name of the proxy's Pod.
 func (r *Residents) byName(c Claim) (out []*Workload) {
 	if r == nil || c.Name == "" {

@@ -41,6 +41,14 @@ func (c Cluster) statuses(replica string, log *slog.Logger) *configs.Statuses {
 	return &configs.Statuses{Cluster: c.ID, Instance: replica, Log: log}
 }
 
+// podEvents returns the writer of Events of the cluster's Pods; nil if they are not written, or its Pods are not known.
+func (c Config) podEvents() *configs.PodEvents {
+	if !c.Cluster.Statuses || !c.inCluster() {
+		return nil
+	}
+	return &configs.PodEvents{Cluster: c.Cluster.ID, Instance: c.Replica, Log: c.Log}
+}
+
 func (c Cluster) election(replica string, log *slog.Logger) *kube.Election {
 	return &kube.Election{Connect: c.connect, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Identity: replica, Log: log}
 }

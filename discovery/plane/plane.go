@@ -9,6 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/config/mcp"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -37,6 +38,7 @@ type Plane struct {
 	state    *remember.Directory // nil for none
 	election *kube.Election
 	leading  []kube.Lead
+	ofPods   *configs.PodEvents // nil if none are written
 	began    time.Time
 }
 
@@ -123,10 +125,14 @@ func (p *Plane) joinSources() {
 		p.proxies.Lacking(gateways.lacking)
 		p.server.Judge = judges{p.reporter, gateways}
 	}
+	p.ofPods = c.podEvents()
 	p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
 		p.bell.Ring()
-		if statuses != nil && whole(p.server.Statuses()) {
-			statuses.Judged(m, found)
+		if statuses == nil || !whole(p.server.Statuses()) {
+			return
+		}
+		if statuses.Judged(m, found); p.ofPods != nil {
+			p.ofPods.Judged(m, found)
 		}
 	})
 	if statuses != nil {

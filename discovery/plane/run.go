@@ -36,6 +36,9 @@ func (p *Plane) Run(ctx context.Context) error {
 	if len(p.leading) > 0 {
 		g.Go(func() error { return p.election.Run(ctx, p.leading...) })
 	}
+	if p.ofPods != nil {
+		g.Go(func() error { return p.ofPods.Run(ctx, c.Cluster.connect) })
+	}
 	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
 	people := page.New(&p.bell, p.facts, p.faultLines)
 	g.Go(func() error { return people.Run(ctx) })

@@ -12,6 +12,8 @@
 //	problems ─┐
 //	notes ────┴▶ Statuses ──▶ verdict ≠ present status ──▶ the leader's queue ──▶ Event, status
 //
+//	notes of proxies that are Pods ──▶ PodEvents ──▶ the queue of each replica ──▶ Event
+//
 //	API server ──▶ Review ──▶ refused, or admitted with warnings
 //
 // The problems of an object are written only to its status, by one replica: that causes no change of the mesh. The

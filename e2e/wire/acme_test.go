@@ -21,7 +21,7 @@ import (
 // acmeWorld is a gateway whose certificate comes from Pebble.
 type acmeWorld struct {
 	*lab.World
-	ca    *pebble
+	ca    *lab.Pebble
 	bind  string
 	state string
 }
@@ -34,18 +34,18 @@ func newACME(t *testing.T, life time.Duration, plain, hosts string) *acmeWorld {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
 	bind := lab.Addresses() + "9"
-	ca := startPebble(t, bind, life)
-	flags := append([]string{"--stateDir", state, "--plaintextSecrets", "--acmeInside"}, ca.flags()...)
+	ca := lab.StartPebble(t, bind, lab.Port(t), life)
+	flags := append([]string{"--stateDir", state, "--plaintextSecrets", "--acmeInside"}, issuerFlags(t, ca)...)
 	w := &acmeWorld{World: lab.NewWorld(t, crd.Sound, flags...), ca: ca, bind: bind, state: state}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("discovery:\n%s\npebble:\n%s", lab.Tail(w.Discovery.Log()), lab.Tail(ca.process.Log()))
+			t.Logf("discovery:\n%s\npebble:\n%s", lab.Tail(w.Discovery.Log()), lab.Tail(ca.Log()))
 		}
 	})
 	app := w.Backend("app")
 	w.Service("app.test", app)
 	w.Check(os.WriteFile(filepath.Join(w.Config, "service.yaml"), []byte(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: gw, namespace: default},
-		spec: {clusterIP: 10.9.9.9, selector: {gateway: gw}, ports: [{name: http, port: 80, targetPort: %d}]}}`, ca.httpPort)), 0o644))
+		spec: {clusterIP: 10.9.9.9, selector: {gateway: gw}, ports: [{name: http, port: 80, targetPort: %d}]}}`, ca.Port)), 0o644))
 	w.gateway(plain, hosts)
 	w.Apply("VirtualService app", "hosts: ["+hosts+"]\ngateways: [gw]\nhttp: [{route: [{destination: {host: app.test}}]}]")
 	w.GatewayEnvoy("gw")
@@ -64,7 +64,7 @@ func (w *acmeWorld) gateway(plain, hosts string) {
 
 // leaf returns the certificate that the gateway presents.
 func (w *acmeWorld) leaf(host string) (*x509.Certificate, error) {
-	pool, err := w.ca.root()
+	pool, err := w.ca.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func TestACMEIssuesAndRenews(t *testing.T) {
 	w := newACME(t, 45*time.Second, ", tls: {httpsRedirect: true}", "shop.test, pay.test")
 	var first *x509.Certificate
 	w.Check(lab.Eventually(20*time.Second, func() (err error) { first, err = w.leaf("shop.test"); return err }))
-	pool, err := w.ca.root()
+	pool, err := w.ca.Root()
 	w.Check(err)
 	client := lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{RootCAs: pool})
 	w.Await(client, "https://pay.test/", lab.From("app"))
-	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, w.ca.httpPort), nil).Transport}
+	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, w.ca.Port), nil).Transport}
 	w.Await(plain, "http://shop.test/any", lab.Status(http.StatusMovedPermanently))
 
 	w.Check(lab.Eventually(time.Minute, func() error {
@@ -118,7 +118,7 @@ func TestACMEWithoutPort80(t *testing.T) {
 	t.Parallel()
 	w := newACME(t, time.Hour, "", "shop.test")
 	w.noted("acme-no-http")
-	if log := w.ca.process.Log(); strings.Contains(log, "order-plz") {
+	if log := w.ca.Log(); strings.Contains(log, "order-plz") {
 		t.Errorf("an order was made:\n%s", log)
 	}
 	w.gateway(" ", "shop.test")
@@ -142,7 +142,7 @@ func TestACMERefused(t *testing.T) {
 	t.Parallel()
 	w := newACME(t, time.Hour, " ", "blocked.test")
 	w.noted("acme-refused")
-	asked := strings.Count(w.ca.process.Log(), "POST /order-plz")
+	asked := strings.Count(w.ca.Log(), "POST /order-plz")
 	if asked == 0 {
 		t.Fatal("Pebble was not asked for an order")
 	}
@@ -150,7 +150,7 @@ func TestACMERefused(t *testing.T) {
 	<-w.Discovery.Done()
 	w.Check(w.Discovery.Restart())
 	w.noted("acme-refused")
-	if now := strings.Count(w.ca.process.Log(), "POST /order-plz"); now != asked {
+	if now := strings.Count(w.ca.Log(), "POST /order-plz"); now != asked {
 		t.Errorf("the restart asked again: %d times, %d before it", now, asked)
 	}
 }
@@ -161,7 +161,7 @@ func TestACMEKilledAtEachStep(t *testing.T) {
 	w := newACME(t, time.Hour, " ", "shop.test")
 	for _, step := range []string{"POST /authZ/", "POST /chalZ/", "POST /finalize-order/", "POST /certZ/"} {
 		w.Check(lab.Eventually(30*time.Second, func() error {
-			if !strings.Contains(w.ca.process.Log(), step) {
+			if !strings.Contains(w.ca.Log(), step) {
 				return fmt.Errorf("Pebble has not had %s", step)
 			}
 			return nil
@@ -171,7 +171,7 @@ func TestACMEKilledAtEachStep(t *testing.T) {
 		w.Check(w.Discovery.Restart())
 	}
 	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("shop.test"); return err }))
-	if n := strings.Count(w.ca.process.Log(), "Issued certificate serial"); n != 1 {
+	if n := strings.Count(w.ca.Log(), "Issued certificate serial"); n != 1 {
 		t.Errorf("Pebble issued %d certificates, want 1", n)
 	}
 }
@@ -182,9 +182,9 @@ func TestACMEAway(t *testing.T) {
 	w := newACME(t, time.Hour, " ", "shop.test")
 	var first *x509.Certificate
 	w.Check(lab.Eventually(30*time.Second, func() (err error) { first, err = w.leaf("shop.test"); return err }))
-	pool, err := w.ca.root()
+	pool, err := w.ca.Root()
 	w.Check(err)
-	w.ca.process.Signal(syscall.SIGSTOP)
+	w.ca.Signal(syscall.SIGSTOP)
 	w.gateway(" ", "shop.test, more.test") // what is held is served until the new one is there
 	w.Discovery.Signal(syscall.SIGKILL)
 	<-w.Discovery.Done()
@@ -192,5 +192,5 @@ func TestACMEAway(t *testing.T) {
 	w.Check(lab.Eventually(10*time.Second, func() error {
 		return lab.Presents(fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{RootCAs: pool, ServerName: "shop.test"}, first.SerialNumber.Int64())
 	}))
-	w.ca.process.Signal(syscall.SIGCONT)
+	w.ca.Signal(syscall.SIGCONT)
 }

@@ -27,6 +27,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/keys/x.go", `import _ "./discovery/authz"`, "keys are fetched from wherever policies say"},
 	{"discovery/acme/x.go", `import _ "./discovery/keys"`, "which certificates are needed"},
 	{"discovery/acme/client/x.go", `import _ "./discovery/ads"`, "its caller says which gateways are connected"},
+	{"discovery/acme/kubernetes/x.go", `import _ "./discovery/acme/client"`, "decides which replica orders"},
 	{"discovery/x.go", `import _ "golang.org/x/crypto/acme"`, "one room speaks ACME"},
 	{"discovery/remember/x.go", `import _ "./discovery"`, "groups are kept alike for every source"},
 	{"discovery/ads/intake/x.go", `import _ "./discovery/model"`, "requests are counted by their lengths"},

@@ -132,7 +132,7 @@ var rules = []rule{
 	// Foreign types stop at their door.
 	{
 		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
-			"discovery/ingress discovery/webhook discovery/inject/... discovery/ca/kubernetes e2e/crd",
+			"discovery/ingress discovery/webhook discovery/inject/... discovery/acme/kubernetes discovery/ca/kubernetes e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -242,6 +242,7 @@ var rules = []rule{
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
 	{who: "discovery/acme", only: "discovery/model", why: "which certificates are needed, and when, follows from a mesh and a record: files and requests are the client's"},
 	{who: "discovery/acme/client", only: "discovery/acme discovery/keys discovery/model discovery/secret internal/bounded internal/durable internal/regular", why: "it asks issuers, and serves what they give: its caller says which gateways are connected"},
+	{who: "discovery/acme/kubernetes", only: "discovery/acme discovery/kube", why: "a cluster keeps what replicas share: package acme decides which replica orders"},
 	{who: "...", except: "discovery/acme/client", never: "import golang.org/x/crypto/acme/...", why: "one room speaks ACME"},
 	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},

@@ -29,12 +29,17 @@ type Record struct {
 
 	Order    string // URL of an order that has not ended, "" for none
 	OrderKey []byte // of its certificate, PEM
+	// Questions are those of the order, which gateways answer until it has ended.
+	Questions []Question
 
 	Failures int       // since the last certificate
 	Next     time.Time // nothing is asked before it; zero for at once
 	Limited  bool      // it is the issuer's limit that Next keeps
 	Fault    string    // of the last try, "" for none
 }
+
+// Question is a challenge of an issuer about a host, and its answer.
+type Question struct{ Host, Token, Answer string }
 
 // Of reports whether it is the record of a set.
 func (r Record) Of(s Set) bool {
@@ -61,8 +66,20 @@ func (r Record) Due() time.Time {
 func (r Record) Begin(now time.Time, random float64) Record {
 	if r.Failures++; r.Order == "" {
 		r.Next, r.Limited = now.Add(pause(r.Failures, random)), false
-		r.Fault = "the try before did not end"
+		r.Fault, r.Questions = unended, nil
 	}
+	return r
+}
+
+// unended is the fault of a record after Begin: while the try is under way, and after a crash.
+const unended = "the try before did not end"
+
+// Begun reports whether a try has begun, and nothing is known of its end.
+func (r Record) Begun() bool { return r.Fault == unended && r.Order == "" }
+
+// Asked records what the issuer asks gateways before it fulfils the order.
+func (r Record) Asked(all []Question) Record {
+	r.Questions = all
 	return r
 }
 
@@ -76,7 +93,7 @@ func (r Record) Ordered(url string, key []byte) Record {
 // further use.
 func (r Record) Failed(now time.Time, why string, after time.Duration, limited, ended bool, random float64) Record {
 	if ended {
-		r.Order, r.OrderKey = "", nil
+		r.Order, r.OrderKey, r.Questions = "", nil, nil
 	}
 	r.Next = now.Add(max(pause(r.Failures, random), min(after, mostPause)))
 	r.Limited, r.Fault = limited, Clip(why)
@@ -86,7 +103,7 @@ func (r Record) Failed(now time.Time, why string, after time.Duration, limited, 
 // Issued records a certificate.
 func (r Record) Issued(key, chain []byte, from, until time.Time) Record {
 	r.Key, r.Chain, r.NotBefore, r.NotAfter = key, chain, from, until
-	r.Order, r.OrderKey, r.Failures, r.Next, r.Limited, r.Fault = "", nil, 0, time.Time{}, false, ""
+	r.Order, r.OrderKey, r.Questions, r.Failures, r.Next, r.Limited, r.Fault = "", nil, nil, 0, time.Time{}, false, ""
 	return r
 }
 

@@ -1,6 +1,8 @@
 package acme
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -36,6 +38,12 @@ type Place struct {
 
 // Key identifies a set.
 func (s Set) Key() string { return s.Namespace + " " + s.Issuer + " " + strings.Join(s.Hosts, ",") }
+
+// ID returns a short name of the set, the same at every time: 32 hexadecimal digits.
+func (s Set) ID() string {
+	sum := sha256.Sum256([]byte(s.Key()))
+	return hex.EncodeToString(sum[:16])
+}
 
 // Wanted returns the sets that connected gateways of namespaces need, ordered by key, and notes about what none can be had for.
 // issuers are the names that may be used, known the keys of sets of which something is known.

@@ -48,6 +48,9 @@ type Election struct {
 // Leading reports whether this replica leads and runs the functions.
 func (e *Election) Leading() bool { return e.leading.Load() }
 
+// Holds reports whether this replica holds the lease now, by the clock: Leading and the context of a Lead may be late in a process that was frozen.
+func (e *Election) Holds() bool { return e.left() > 0 }
+
 // Lead is work that one replica does for all. Its clients read always, and write only while this replica holds the lease:
 // each write is compared with the clock when it is sent, since a process that was frozen for longer than the lease runs on
 // before a timer ends ctx. A write that is not allowed fails with ErrNotLeading. Lead closes the clients that it makes.

@@ -42,6 +42,11 @@ func (r *Resource) List(ctx context.Context, fields string, limit int64, out any
 	return answered(ctx, r.about(r.client.Get()).VersionedParams(options, metav1.ParameterCodec), out)
 }
 
+// Labelled reads the objects of a label selector, such as "app=x", into out. They are as new as the store of the API server.
+func (r *Resource) Labelled(ctx context.Context, labels string, out any) error {
+	return answered(ctx, r.about(r.client.Get()).VersionedParams(&metav1.ListOptions{LabelSelector: labels}, metav1.ParameterCodec), out)
+}
+
 // Create creates an object, and reads the stored form into out, which may be nil.
 func (r *Resource) Create(ctx context.Context, manager string, object, out any) error {
 	return r.send(ctx, r.client.Post().SetHeader("Content-Type", "application/json"), manager, object, out)

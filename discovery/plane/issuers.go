@@ -1,13 +1,16 @@
 package plane
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/acme"
 	"github.com/pilotlight/pilotlight/discovery/acme/client"
+	"github.com/pilotlight/pilotlight/discovery/acme/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -16,6 +19,8 @@ type Issuers struct {
 	Of       client.Issuers
 	Gateways Names // service accounts of gateways that get certificates
 	Inside   bool  // ask them at addresses that are not of the Internet too
+	// Secret has the keys of accounts for all replicas, and Secrets beside it certificates and the state of orders; zero for files of StateDir.
+	Secret Name
 }
 
 // issuersName is the name of the sources of answers to challenges, and of certificates.
@@ -24,13 +29,16 @@ const issuersName = "acmeIssuers"
 func (c Config) issuerFaults(fault Fault) (faults []error) {
 	i := c.Issuers
 	if len(i.Of) == 0 {
-		if len(i.Gateways) > 0 || i.Inside {
-			faults = append(faults, errors.New("--acmeGateways or --acmeInside is given without --acmeIssuer"))
+		if len(i.Gateways) > 0 || i.Inside || i.Secret != (Name{}) {
+			faults = append(faults, errors.New("--acmeGateways, --acmeInside or --acmeSecret is given without --acmeIssuer"))
 		}
 		return faults
 	}
-	if c.StateDir == "" {
-		faults = append(faults, fault("stateDir", `""`, "a directory: keys and certificates of --acmeIssuer are kept there, or each start would order them again"))
+	switch {
+	case i.Secret != Name{} && !c.inCluster():
+		faults = append(faults, errors.New("--acmeSecret is given, and --registries does not name Kubernetes, whose Secret it is"))
+	case i.Secret == Name{} && c.StateDir == "":
+		faults = append(faults, fault("stateDir", `""`, "a directory, or --acmeSecret: keys and certificates of --acmeIssuer are kept there, or each start would order them again"))
 	}
 	if len(i.Gateways) == 0 {
 		faults = append(faults, fault("acmeGateways", `""`, "the service accounts of gateways that get the certificates of --acmeIssuer, as NAMESPACE/ACCOUNT"))
@@ -56,7 +64,7 @@ func (p *Plane) joinIssuers() error {
 	}
 	var err error
 	p.issuers, err = client.New(client.Config{
-		Issuers: c.Issuers.Of, Inside: c.Issuers.Inside, Dir: filepath.Join(c.StateDir, "acme"), Accounts: accounts,
+		Issuers: c.Issuers.Of, Inside: c.Issuers.Inside, Store: p.issuerStore(), Accounts: accounts,
 		Mesh: p.proxies.Mesh, Proxies: p.proxies.Proxies, Changed: p.reporter.Recheck, Log: c.Log,
 		Behind: func(streams []int64, namespace, token string) []string {
 			return p.proxies.Behind(streams, token, func(m *model.Mesh) bool { return m.Answers(namespace, token) })
@@ -73,6 +81,30 @@ func (p *Plane) joinIssuers() error {
 		p.issuers.Look()
 	})
 	return nil
+}
+
+// issuerStore returns where certificates of issuers are kept: in Secrets, which the leader writes, or in files.
+func (p *Plane) issuerStore() client.Store {
+	c := p.config
+	if c.Issuers.Secret == (Name{}) {
+		return client.Directory(filepath.Join(c.StateDir, "acme"))
+	}
+	p.issued = &kubernetes.Store{
+		Connect: c.Cluster.connect, In: kubernetes.At(c.Issuers.Secret), Replica: c.Replica, Holds: p.election.Holds, Log: c.Log,
+		Changed: func() { p.issuers.Look() },
+	}
+	p.leading = append(p.leading, p.issued.Lead)
+	return p.issued
+}
+
+// runIssuers asks issuers until ctx is done.
+func (p *Plane) runIssuers(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.issuers.Run(ctx) })
+	if p.issued != nil {
+		g.Go(func() error { return p.issued.Run(ctx) })
+	}
+	return g.Wait()
 }
 
 // issuerNotes returns what is to be said of Gateways that name an issuer.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/acme/client"
+	"github.com/pilotlight/pilotlight/discovery/acme/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
@@ -35,6 +36,7 @@ type Plane struct {
 	office   *office
 	doors    doors
 	issuers  *client.Client      // nil for none
+	issued   *kubernetes.Store   // of issuers, for all replicas; nil for files
 	state    *remember.Directory // nil for none
 	election *kube.Election
 	leading  []kube.Lead

@@ -60,7 +60,7 @@ func (p *Plane) Run(ctx context.Context) error {
 		})
 	}
 	if p.issuers != nil {
-		g.Go(func() error { return p.issuers.Run(ctx) })
+		g.Go(func() error { return p.runIssuers(ctx) })
 	}
 	if p.hooks != nil {
 		g.Go(func() error { return p.hooks.run(ctx, ports.webhooks, c.Patience.Sync) })

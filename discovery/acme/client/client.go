@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,7 +21,7 @@ import (
 type Config struct {
 	Issuers  Issuers
 	Inside   bool                // ask issuers at addresses that are not of the Internet too
-	Dir      string              // of keys, certificates and the state of orders
+	Store    Store               // of keys, certificates and the state of orders; other processes that have it too are Replicas
 	Accounts map[string][]string // service accounts of gateways that get certificates, by namespace
 
 	Mesh    func() *model.Mesh // nil before the first one
@@ -34,14 +35,16 @@ type Config struct {
 // Times of the loop, and how much is under way.
 const (
 	maxTries  = 4
-	lookAgain = 5 * time.Second // at what is connected
+	lookAgain = 5 * time.Second        // at what is connected
+	lookOften = 300 * time.Millisecond // while replicas tell what their gateways answer
 )
 
 // Client gets certificates, and serves them. New makes one.
 type Client struct {
 	config     Config
 	accounts   map[string]*account // by issuer
-	store      *store
+	store      Store
+	replicas   Replicas // nil for none
 	log        *slog.Logger
 	random     func() float64
 	challenges *challenges
@@ -51,18 +54,25 @@ type Client struct {
 
 	mu      sync.Mutex
 	records map[string]acme.Record // by key
-	sets    []acme.Set             // wanted
-	broken  map[string]fault       // files that cannot be read
-	fault   string                 // of the directory
+	sets    []acme.Set             // wanted; nil while that is not known
+	broken  map[string]acme.Broken // records that cannot be read
+	under   map[string]bool        // keys of sets with a try of this process
+	unsaved map[string]bool        // keys of records that are to be stored
+	leads   bool                   // this process asks
+	fault   string                 // of the store
+	unkept  string                 // why a record could not be stored
+	crowd   bool                   // there are more kinds of gateways than this replica reports
 	notes   []model.Note           // about what cannot be asked for
 }
 
 // New returns a Client with what an earlier run has kept.
 func New(c Config) (*Client, error) {
 	k := &Client{
-		config: c, accounts: map[string]*account{}, store: &store{dir: c.Dir}, log: c.Log, random: rand.Float64,
-		challenges: newChallenges(), counts: newCounts(), news: make(chan struct{}, 1),
+		config: c, accounts: map[string]*account{}, store: c.Store, log: c.Log, random: rand.Float64,
+		challenges: newChallenges(), secrets: newSecrets(c.Accounts), counts: newCounts(), news: make(chan struct{}, 1),
+		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]bool{},
 	}
+	k.replicas, _ = c.Store.(Replicas)
 	for _, i := range c.Issuers {
 		a, err := newAccount(i, k.store, c.Inside)
 		if err != nil {
@@ -70,12 +80,7 @@ func New(c Config) (*Client, error) {
 		}
 		k.accounts[i.Name] = a
 	}
-	var err error
-	if k.records, k.broken, err = k.store.load(); err != nil {
-		k.fault = err.Error()
-	}
-	k.secrets = newSecrets(c.Accounts)
-	k.serve()
+	k.load(time.Now())
 	return k, nil
 }
 
@@ -100,15 +105,15 @@ func (c *Client) Look() {
 type result struct {
 	record acme.Record
 	err    error
+	term   context.Context
 }
 
 // Run asks for what is due until ctx is done.
 func (c *Client) Run(ctx context.Context) error {
-	defer c.store.free()
+	defer c.store.Close()
 	var tries sync.WaitGroup
 	defer tries.Wait()
-	c.tellBroken()
-	under, results := map[string]bool{}, make(chan result, maxTries)
+	results := make(chan result, maxTries)
 	timer, said := time.NewTimer(0), ""
 	defer timer.Stop()
 	for {
@@ -118,48 +123,60 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-c.news:
 		case <-timer.C:
 		case end := <-results:
-			delete(under, end.record.Set().Key())
-			c.learn(ctx, end)
+			c.learn(end)
 		}
-		if ctx.Err() == nil && c.owns() {
-			c.want(time.Now())
-			for _, r := range c.due(time.Now(), under) {
-				under[r.Set().Key()] = true
+		if ctx.Err() == nil {
+			c.turn(ctx, func(term context.Context, r acme.Record) {
 				tries.Go(func() {
-					done, err := c.try(ctx, r)
-					results <- result{done, err} // there is room for each
+					done, err := c.try(term, r)
+					results <- result{done, err, term} // there is room for each
 				})
-			}
+			})
 		}
 		if now := c.said(); now != said {
 			said = now
 			c.config.Changed()
 		}
-		timer.Reset(lookAgain)
+		timer.Reset(c.again())
 	}
 }
 
-// owns reports whether this process may ask, and tells if it may not.
-func (c *Client) owns() bool {
-	err := c.store.own()
+// turn looks at what is stored and what is needed, stores what has changed, and begins what is due.
+func (c *Client) turn(ctx context.Context, begin func(term context.Context, r acme.Record)) {
+	now := time.Now()
+	term, leads := c.term(ctx)
+	if c.replicas != nil && !c.load(now) || c.replicas == nil && !leads {
+		return
+	}
+	c.want(now)
+	if leads {
+		c.write(term, now)
+		for _, r := range c.due(now) {
+			begin(term, r)
+		}
+	}
+	c.report(now)
+}
+
+// again returns when to look again.
+func (c *Client) again() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	text := ""
-	if err != nil {
-		text = err.Error() + ": no certificate is asked for"
+	if c.replicas != nil && len(acme.Asks(c.records, c.sets)) > 0 {
+		return lookOften
 	}
-	if text != "" && text != c.fault {
-		c.log.Error("certificates of issuers: " + text)
-	}
-	c.fault = text
-	return err == nil
+	return lookAgain
 }
 
-// want sets what gateways need.
+// want sets what gateways need, those of other replicas too.
 func (c *Client) want(now time.Time) {
 	m := c.config.Mesh()
 	if m == nil {
 		return
+	}
+	connected := c.config.Proxies()
+	if c.replicas != nil {
+		connected = append(connected, acme.Elsewhere(c.replicas.Heard(), c.replicas.Name(), now)...)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,63 +184,60 @@ func (c *Client) want(now time.Time) {
 	for key := range c.records {
 		known[key] = true
 	}
-	c.sets, c.notes = acme.Wanted(m, c.config.Proxies(), slices.Sorted(maps.Keys(c.config.Accounts)), c.config.Issuers.Names(), known)
+	c.sets, c.notes = acme.Wanted(m, connected, c.namespaces(), c.config.Issuers.Names(), known)
+	if c.sets == nil {
+		c.sets = []acme.Set{} // it is known that there are none
+	}
 	for _, s := range c.sets {
 		key := s.Key()
 		r, is := c.records[key]
 		if !is {
 			r = acme.Record{Namespace: s.Namespace, Issuer: s.Issuer, Hosts: s.Hosts}
-			if broken, is := c.broken[nameOf(key)]; is {
-				r.Fault, r.Next = acme.Clip(broken.Error()), broken.at.Add(brokenPause)
+			if broken, is := c.broken[s.ID()]; is {
+				r.Fault, r.Next = acme.Clip(broken.Err.Error()), broken.At.Add(brokenPause)
 			}
 		}
-		if !slices.Equal(r.Secrets, s.Secrets) && len(r.Chain) > 0 {
-			r.Secrets = s.Secrets
-			if err := c.store.save(r); err != nil {
-				c.log.Error("state of a certificate is not kept", "hosts", r.Hosts, "issuer", r.Issuer, "err", err)
-			}
+		if !slices.Equal(r.Secrets, s.Secrets) && len(r.Chain) > 0 && c.leads {
+			c.unsaved[key] = true
 		}
 		r.Secrets = s.Secrets
 		c.records[key] = r
 	}
-	c.clean(now)
 	c.serveLocked()
 }
 
-// clean forgets records that nobody names, and that say nothing about the future.
-func (c *Client) clean(now time.Time) {
-	for key, r := range c.records {
-		if r.Old(now) && !slices.ContainsFunc(c.sets, r.Of) && !c.secrets.uses(r) {
-			delete(c.records, key)
-			_ = c.store.forget(key) // it may never have been kept; a later start forgets it again
-		}
-	}
-}
+func (c *Client) namespaces() []string { return slices.Sorted(maps.Keys(c.config.Accounts)) }
 
-// due returns the records to ask for at now.
-func (c *Client) due(now time.Time, under map[string]bool) (out []acme.Record) {
+// due returns the records to ask for at now, of which tries begin.
+func (c *Client) due(now time.Time) (out []acme.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sets {
 		key := s.Key()
 		r := c.records[key]
-		if len(s.NoHTTP) > 0 || under[key] || now.Before(r.Due()) || len(under)+len(out) >= maxTries {
+		if len(s.NoHTTP) > 0 || c.under[key] || now.Before(r.Due()) || len(c.under) >= maxTries {
 			continue
 		}
+		c.under[key] = true
 		out = append(out, r)
 	}
 	return out
 }
 
 // learn takes the end of a try.
-func (c *Client) learn(ctx context.Context, end result) {
+func (c *Client) learn(end result) {
 	now, r, what := time.Now(), end.record, "issued"
+	key := r.Set().Key()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.under, key)
 	switch {
 	case end.err == nil:
-		c.mend(r)
+		delete(c.broken, r.Set().ID())
 		c.log.Info("certificate issued", "hosts", r.Hosts, "issuer", r.Issuer, "namespace", r.Namespace, "until", r.NotAfter)
-	case ctx.Err() != nil:
-		return // what is kept says how it goes on
+	case end.term.Err() != nil, errors.Is(end.err, acme.ErrTaken), errors.Is(end.err, acme.ErrFollows):
+		c.log.Info("certificate not asked for any further, what is stored says how it goes on", "hosts", r.Hosts, "issuer", r.Issuer, "err", end.err)
+		return
 	default:
 		if unknownAccount(end.err) {
 			c.accounts[r.Issuer].forget()
@@ -234,24 +248,30 @@ func (c *Client) learn(ctx context.Context, end result) {
 			what = "limited"
 		}
 		c.log.Warn("certificate not issued", "hosts", r.Hosts, "issuer", r.Issuer, "namespace", r.Namespace, "failures", r.Failures, "again", r.Next, "err", r.Fault)
-		if err := c.store.save(r); err != nil {
-			c.log.Error("state of a certificate is not kept", "hosts", r.Hosts, "issuer", r.Issuer, "err", err)
-		}
 	}
 	c.counts.orders.WithLabelValues(what).Inc()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.records[r.Set().Key()] = r
-	c.serveLocked()
+	c.unsaved[key] = true
+	c.reachedLocked(r)
 }
 
-func (c *Client) serve() {
+// reached has what a try has stored served.
+func (c *Client) reached(r acme.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.serveLocked()
+	c.reachedLocked(r)
 }
 
-// serveLocked has gateways get the last good certificate of each name: that of the set which the name stands for now, or until that
+func (c *Client) reachedLocked(r acme.Record) {
+	key := r.Set().Key()
+	if now, is := c.records[key]; is {
+		r.Secrets = now.Secrets // they may have changed meanwhile
+	}
+	c.records[key] = r
+	c.serveLocked()
+	c.Look()
+}
+
+// serveLocked has gateways answer questions, and get the last good certificate of each name: that of the set which the name stands for now, or until that
 // has one, the one before.
 func (c *Client) serveLocked() {
 	chosen := map[secret.Name]acme.Record{}
@@ -278,13 +298,7 @@ func (c *Client) serveLocked() {
 		}
 	}
 	c.secrets.set(chosen)
-}
-
-// mend forgets that the file of a record could not be read.
-func (c *Client) mend(r acme.Record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.broken, nameOf(r.Set().Key()))
+	c.challenges.set(acme.Asks(c.records, c.sets))
 }
 
 // said returns the notes as one text.
@@ -294,11 +308,4 @@ func (c *Client) said() string {
 		fmt.Fprintln(&out, n.Code, n.Meta.Key(), n.Meta.Origin, n.Path, n.Message)
 	}
 	return out.String()
-}
-
-// tellBroken logs the files that cannot be read.
-func (c *Client) tellBroken() {
-	for _, name := range slices.Sorted(maps.Keys(c.broken)) {
-		c.log.Error("state of a certificate is not used: its set is asked for an hour after the file has changed", "err", c.broken[name].error)
-	}
 }

@@ -81,7 +81,7 @@ func start(t *testing.T, a *authority, dir string) (c *Client, said chan []model
 	}}}}))
 	said = make(chan []model.Note, 100)
 	c, err := New(Config{
-		Issuers: Issuers{{Name: "lets", URL: a.URL + "/dir", Roots: roots}}, Inside: true, Dir: dir, Accounts: map[string][]string{"edge": {"gw"}},
+		Issuers: Issuers{{Name: "lets", URL: a.URL + "/dir", Roots: roots}}, Inside: true, Store: Directory(dir), Accounts: map[string][]string{"edge": {"gw"}},
 		Mesh: func() *model.Mesh { return mesh },
 		Proxies: func() []model.Proxy {
 			return []model.Proxy{{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}}
@@ -166,7 +166,7 @@ func TestLimitIsKept(t *testing.T) {
 func TestNothingIsAskedThatCannotBeKept(t *testing.T) {
 	a := newAuthority(t, func(http.ResponseWriter) {})
 	dir := filepath.Join(t.TempDir(), "acme")
-	check(t, os.MkdirAll(filepath.Join(dir, nameOf("edge lets a.test")+".new", "full"), 0o700)) // in the place of the new file
+	check(t, os.MkdirAll(filepath.Join(dir, fileOf(acme.Set{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}})+".new", "full"), 0o700)) // in the place of the new file
 	_, said := start(t, a, dir)
 	if note := next(t, said, model.ACMERefused); !strings.Contains(note.Message, dir) {
 		t.Errorf("%q does not name the file", note.Message)
@@ -183,7 +183,7 @@ func TestBrokenStateOrdersNothing(t *testing.T) {
 			a := newAuthority(t, func(http.ResponseWriter) {})
 			dir := filepath.Join(t.TempDir(), "acme")
 			check(t, os.Mkdir(dir, 0o700))
-			file := filepath.Join(dir, nameOf("edge lets a.test"))
+			file := filepath.Join(dir, fileOf(acme.Set{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}}))
 			check(t, os.WriteFile(file, []byte(text), 0o600))
 			c, said := start(t, a, dir)
 			if note := next(t, said, model.ACMERefused); !strings.Contains(note.Message, file) {
@@ -199,14 +199,15 @@ func TestBrokenStateOrdersNothing(t *testing.T) {
 // One process asks.
 func TestLockOfAnother(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "acme")
-	other := &store{dir: dir}
-	check(t, other.own())
-	defer other.free()
-	if err := (&store{dir: dir}).own(); err == nil || !strings.Contains(err.Error(), "another discovery") {
+	other := Directory(dir)
+	_, err := other.Term(t.Context())
+	check(t, err)
+	defer other.Close()
+	if _, err := Directory(dir).Term(t.Context()); err == nil || !strings.Contains(err.Error(), "another discovery") {
 		t.Errorf("the lock is had twice: %v", err)
 	}
 	check(t, os.Chmod(dir, 0o755))
-	if err := (&store{dir: dir}).own(); err == nil || !strings.Contains(err.Error(), "0755") {
+	if _, err := Directory(dir).Term(t.Context()); err == nil || !strings.Contains(err.Error(), "0755") {
 		t.Errorf("a directory that others read: %v", err)
 	}
 }
@@ -214,7 +215,8 @@ func TestLockOfAnother(t *testing.T) {
 // While the hosts of a server change, the certificate before stays.
 func TestLastGoodStays(t *testing.T) {
 	old := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}, Secrets: []string{"x"}}.Issued([]byte("key"), []byte("old"), time.Now(), time.Now().Add(time.Hour))
-	c := &Client{secrets: newSecrets(map[string][]string{"edge": {"gw"}}), records: map[string]acme.Record{old.Set().Key(): old}}
+	c := &Client{secrets: newSecrets(map[string][]string{"edge": {"gw"}}), challenges: newChallenges(), records: map[string]acme.Record{old.Set().Key(): old}}
+	c.secrets.begin()
 	served := func() string {
 		for _, g := range c.secrets.all() {
 			for _, s := range g.Secrets {
@@ -226,18 +228,18 @@ func TestLastGoodStays(t *testing.T) {
 		}
 		return ""
 	}
-	c.serve()
+	c.serveLocked()
 	if got := served(); got != "old gw" {
 		t.Errorf("at the start %q", got)
 	}
 	c.sets = []acme.Set{{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test", "b.test"}, Secrets: []string{"x"}}}
-	c.serve()
+	c.serveLocked()
 	if got := served(); got != "old gw" {
 		t.Errorf("without the new one %q", got)
 	}
 	now := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test", "b.test"}, Secrets: []string{"x"}}.Issued([]byte("key"), []byte("new"), time.Now(), time.Now().Add(time.Hour))
 	c.records[now.Set().Key()] = now
-	c.serve()
+	c.serveLocked()
 	if got := served(); got != "new gw" {
 		t.Errorf("with the new one %q", got)
 	}
@@ -262,7 +264,7 @@ func TestParseIssuers(t *testing.T) {
 // Requests go over https alone, to addresses of the Internet unless the operator says otherwise, and read bounded answers.
 func TestRequestsAreGuarded(t *testing.T) {
 	a := newAuthority(t, nil)
-	at, err := newAccount(Issuer{Name: "lets", URL: a.URL}, &store{}, false)
+	at, err := newAccount(Issuer{Name: "lets", URL: a.URL}, Directory(filepath.Join(t.TempDir(), "acme")), false)
 	check(t, err)
 	if _, err := at.http.Get(a.URL); err == nil || !strings.Contains(err.Error(), "--acmeInside") {
 		t.Errorf("an address inside: %v", err)
@@ -272,7 +274,7 @@ func TestRequestsAreGuarded(t *testing.T) {
 	}
 	long := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) }))
 	defer long.Close()
-	answer, err := (&http.Client{Transport: guarded{long.Client().Transport}}).Get(long.URL)
+	answer, err := (&http.Client{Transport: guarded{long.Client().Transport, Directory(filepath.Join(t.TempDir(), "acme"))}}).Get(long.URL)
 	check(t, err)
 	defer answer.Body.Close()
 	if _, err := io.Copy(io.Discard, answer.Body); err == nil || !strings.Contains(err.Error(), "more than") {

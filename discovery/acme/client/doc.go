@@ -2,10 +2,10 @@
 //
 //	meshes, connected gateways ─▶ Client.Run ─▶ acme.Wanted, acme.Record.Due ─▶ up to four tries beside each other
 //	                                 │                                            │ order ▶ challenges ▶ gateways ACK ▶ accept ▶ certificate
-//	   directory: a file for each ◀──┴──────────── saved before each ─────────────┘
-//	   account and each set            Challenges ─▶ the mesh      Secrets ─▶ the gateways
+//	   Store: a directory, or what ◀─┴──────────── saved before each ─────────────┘
+//	   replicas share                  Challenges ─▶ the mesh      Secrets ─▶ the gateways
 //
 // What was issued last is served until there is something better, and from the first moment of a start. No request goes to
-// addresses inside without a flag, or over plain text. One process at a time asks: it has the lock of the directory. Several
-// discoveries with directories of their own would each order, so there is to be one. The client does not decide what is needed, or when: package acme does.
+// addresses inside without a flag, or over plain text. One process at a time asks: it has the lock of the directory, or leads the replicas, which
+// hear from each other what their gateways answer. The client does not decide what is needed, or when: package acme does.
 package client

@@ -11,11 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -120,13 +118,13 @@ func (all Issuers) Names() (names []string) {
 type account struct {
 	Issuer
 	http  *http.Client
-	store *store
+	store Store
 
 	mu     sync.Mutex
 	client *acmelib.Client // nil until the account is there
 }
 
-func newAccount(i Issuer, s *store, inside bool) (*account, error) {
+func newAccount(i Issuer, s Store, inside bool) (*account, error) {
 	var roots *x509.CertPool
 	if i.Roots != "" {
 		text, err := os.ReadFile(i.Roots)
@@ -142,15 +140,22 @@ func newAccount(i Issuer, s *store, inside bool) (*account, error) {
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, IdleConnTimeout: requestTimeout,
 	}
 	return &account{Issuer: i, store: s, http: &http.Client{
-		Transport: guarded{transport}, Timeout: requestTimeout,
+		Transport: guarded{transport, s}, Timeout: requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// guarded sends requests over https alone, whatever addresses the issuer gives, and reads bounded answers.
-type guarded struct{ http.RoundTripper }
+// guarded sends requests over https alone, whatever addresses the issuer gives, and reads bounded answers. A process that was frozen, and may not ask any more,
+// sends none when it wakes: its context may not have ended yet.
+type guarded struct {
+	http.RoundTripper
+	store Store
+}
 
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := g.store.Term(r.Context()); err != nil {
+		return nil, err
+	}
 	if r.URL.Scheme != "https" {
 		return nil, fmt.Errorf("ask %s: want https", r.URL.Redacted())
 	}
@@ -173,7 +178,14 @@ func (a *account) open(ctx context.Context) (*acmelib.Client, error) {
 	if a.client != nil {
 		return a.client, nil
 	}
-	key, err := a.key()
+	text, err := a.store.Account(ctx, a.Name, a.URL, func() ([]byte, error) {
+		_, text, err := newKey()
+		return text, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(text)
 	if err != nil {
 		return nil, err
 	}
@@ -202,25 +214,6 @@ func onlyNonces(n int, _ *http.Request, answer *http.Response) time.Duration {
 		return -1
 	}
 	return time.Millisecond
-}
-
-// key returns the key of the account, which is kept before the issuer hears of it.
-func (a *account) key() (*ecdsa.PrivateKey, error) {
-	var kept struct{ URL, Key string }
-	name := accountFile(a.Issuer)
-	err := read(filepath.Join(a.store.dir, name), &kept)
-	switch {
-	case err == nil:
-		return readKey([]byte(kept.Key))
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	key, text, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	kept.URL, kept.Key = a.URL, string(text)
-	return key, a.store.write(name, kept)
 }
 
 func newKey() (*ecdsa.PrivateKey, []byte, error) {

@@ -14,8 +14,20 @@ import (
 // latest holds the newest groups of a source, by key, for its Run.
 type latest[G any] struct {
 	mu     sync.Mutex
+	known  bool // there is something to send
 	groups map[string]G
 	news   chan struct{}
+}
+
+// begin says that the groups are known.
+func (l *latest[G]) begin() {
+	l.mu.Lock()
+	was := l.known
+	l.known = true
+	l.mu.Unlock()
+	if !was {
+		l.change(func(map[string]G) {})
+	}
 }
 
 func newLatest[G any]() latest[G] {
@@ -33,9 +45,13 @@ func (l *latest[G]) change(do func(map[string]G)) {
 	}
 }
 
+// all returns the groups, nil while they are not known.
 func (l *latest[G]) all() map[string]G {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.known {
+		return nil
+	}
 	return maps.Clone(l.groups)
 }
 
@@ -54,7 +70,7 @@ func (l *latest[G]) follow(ctx context.Context, same func(a, b G) bool, send fun
 				out[key] = *new(G)
 			}
 		}
-		if sent == nil || len(out) > 0 {
+		if now != nil && (sent == nil || len(out) > 0) {
 			send(out)
 		}
 		sent = now
@@ -85,11 +101,17 @@ func (c *challenges) Run(ctx context.Context, updates chan<- model.Update) error
 	return nil
 }
 
-// show has gateways of a namespace answer a challenge until hide is called.
-func (c *challenges) show(namespace, host, token, answer string) (hide func()) {
-	object := model.Challenge(namespace, host, token, answer)
-	c.change(func(all map[string]model.Group) { all[object.Key()] = model.Group{Objects: []*model.Object{object}} })
-	return func() { c.change(func(all map[string]model.Group) { delete(all, object.Key()) }) }
+// set has gateways of namespaces answer questions, and no others.
+func (c *challenges) set(asks map[string][]acme.Question) {
+	c.change(func(all map[string]model.Group) {
+		clear(all)
+		for namespace, questions := range asks {
+			for _, q := range questions {
+				object := model.Challenge(namespace, q.Host, q.Token, q.Answer)
+				all[object.Key()] = model.Group{Objects: []*model.Object{object}}
+			}
+		}
+	})
 }
 
 // secrets is the source of the certificates. It implements secret.Source.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pilotlight/pilotlight/discovery/acme"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -66,9 +67,18 @@ func (c *Client) Notes() (out []model.Note) {
 	defer c.mu.Unlock()
 	out = slices.Clone(c.notes)
 	for _, s := range c.sets {
-		out = append(out, c.records[s.Key()].Notes(s, time.Now())...)
+		out = append(out, c.notesOf(s)...)
 	}
 	return out
+}
+
+// notesOf returns what is to be said of a set. A try that has begun and not ended was a crash only where this process leads: else the leader makes it.
+func (c *Client) notesOf(s acme.Set) []model.Note {
+	r := c.records[s.Key()]
+	if r.Begun() && !c.leads {
+		return nil
+	}
+	return r.Notes(s, time.Now())
 }
 
 // Lines returns a line for each fault that is not one of a Gateway.
@@ -78,11 +88,14 @@ func (c *Client) Lines() (out []string) {
 	if c.fault != "" {
 		out = append(out, "certificates of issuers: "+c.fault)
 	}
+	if c.crowd {
+		out = append(out, "certificates of issuers: there are more than 100 kinds of gateways here: other replicas do not know of those beyond")
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.broken)) {
-		out = append(out, fmt.Sprintf("certificates of issuers: %v: not asked for until %s", c.broken[name].error, c.broken[name].at.Add(brokenPause).UTC().Format(time.RFC3339)))
+		out = append(out, fmt.Sprintf("certificates of issuers: %v: not asked for until %s", c.broken[name].Err, c.broken[name].At.Add(brokenPause).UTC().Format(time.RFC3339)))
 	}
 	for _, s := range c.sets {
-		if said := c.records[s.Key()].Notes(s, time.Now()); len(said) > 0 {
+		if said := c.notesOf(s); len(said) > 0 {
 			out = append(out, fmt.Sprintf("certificate of %s: %s", s.Hosts[0], said[0].Message))
 		}
 	}

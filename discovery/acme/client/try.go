@@ -34,10 +34,16 @@ func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
 	ctx, stop := context.WithTimeout(ctx, tryTimeout)
 	defer stop()
 	save := func(next acme.Record) error {
-		if err := c.store.save(next); err != nil {
+		err := c.store.Save(ctx, next)
+		if next.Order != "" && !errors.Is(err, acme.ErrTaken) {
+			r = next // an order that the issuer has taken is not forgotten: it is stored when that is possible
+		}
+		if err != nil {
 			return err
 		}
-		r = next
+		if r = next; r.Order != "" {
+			c.reached(r)
+		}
 		return nil
 	}
 	if err := save(r.Begin(time.Now(), c.random())); err != nil {
@@ -53,7 +59,7 @@ func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
 		return r, err
 	}
 	if order.Status != acmelib.StatusValid {
-		if err := c.prove(ctx, client, r, order); err != nil {
+		if err := c.prove(ctx, client, r, order, save); err != nil {
 			return r, err
 		}
 	}
@@ -65,11 +71,7 @@ func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
 	if err != nil {
 		return r, &ended{err}
 	}
-	issued := r.Issued(r.OrderKey, text, leaf.NotBefore, leaf.NotAfter)
-	if err := c.store.save(issued); err != nil { // the order is still known: a restart fetches the certificate again
-		c.log.Error("certificate is served, and not kept", "hosts", r.Hosts, "issuer", r.Issuer, "err", err)
-	}
-	return issued, nil
+	return r.Issued(r.OrderKey, text, leaf.NotBefore, leaf.NotAfter), nil // until it is stored the order is: a restart fetches the certificate again
 }
 
 // order returns the order that has begun, or a new one.
@@ -92,42 +94,61 @@ func (c *Client) order(ctx context.Context, client *acmelib.Client, r acme.Recor
 	return order, save(r.Ordered(order.URI, key))
 }
 
-// prove answers the challenges of an order.
-func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Record, order *acmelib.Order) error {
-	type pending struct {
-		url, host string
-		challenge *acmelib.Challenge
-	}
-	var all []pending
+// pending is a challenge that is not proven yet.
+type pending struct {
+	url       string // of the authorization
+	question  acme.Question
+	challenge *acmelib.Challenge
+}
+
+// questions returns the challenges of an order that are to be proven.
+func questions(ctx context.Context, client *acmelib.Client, r acme.Record, order *acmelib.Order) (all []pending, err error) {
 	for _, url := range order.AuthzURLs {
 		z, err := client.GetAuthorization(ctx, url)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		switch z.Status {
 		case acmelib.StatusValid:
 			continue
 		case acmelib.StatusPending:
 		default:
-			return &ended{fmt.Errorf("the authorization of %s is %s", z.Identifier.Value, z.Status)}
+			return nil, &ended{fmt.Errorf("the authorization of %s is %s", z.Identifier.Value, z.Status)}
 		}
 		i := slices.IndexFunc(z.Challenges, func(c *acmelib.Challenge) bool { return c.Type == "http-01" })
 		if i < 0 {
-			return &ended{fmt.Errorf("the issuer offers no challenge http-01 for %s", z.Identifier.Value)}
+			return nil, &ended{fmt.Errorf("the issuer offers no challenge http-01 for %s", z.Identifier.Value)}
 		}
 		answer, err := client.HTTP01ChallengeResponse(z.Challenges[i].Token)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		host := strings.ToLower(z.Identifier.Value)
 		if !slices.Contains(r.Hosts, host) {
-			return &ended{fmt.Errorf("the issuer asks about %q, which was not ordered", host)}
+			return nil, &ended{fmt.Errorf("the issuer asks about %q, which was not ordered", host)}
 		}
-		defer c.challenges.show(r.Namespace, host, z.Challenges[i].Token, answer)()
-		all = append(all, pending{url, host, z.Challenges[i]})
+		all = append(all, pending{url, acme.Question{Host: host, Token: z.Challenges[i].Token, Answer: answer}, z.Challenges[i]})
+	}
+	return all, nil
+}
+
+// prove has gateways answer the challenges of an order, and then the issuer ask.
+func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Record, order *acmelib.Order, save func(acme.Record) error) error {
+	all, err := questions(ctx, client, r, order)
+	if err != nil {
+		return err
+	}
+	asked := make([]acme.Question, len(all))
+	for i, p := range all {
+		asked[i] = p.question
+	}
+	if !slices.Equal(asked, r.Questions) {
+		if err := save(r.Asked(asked)); err != nil {
+			return err
+		}
 	}
 	for _, p := range all {
-		if err := c.shown(ctx, r.Namespace, p.host, p.challenge.Token); err != nil {
+		if err := c.shown(ctx, r.Namespace, p.question); err != nil {
 			return err
 		}
 	}
@@ -144,14 +165,19 @@ func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Recor
 	return nil
 }
 
-// shown waits until every connected gateway of a namespace that serves the host has accepted the answer to a challenge, and a moment
+// shown waits until every connected gateway of a namespace that serves the host, at whichever replica, has accepted the answer to a question, and a moment
 // longer: one that has just started opens its ports after that.
-func (c *Client) shown(ctx context.Context, namespace, host, token string) error {
+func (c *Client) shown(ctx context.Context, namespace string, q acme.Question) error {
 	limit, since := time.After(showTimeout), time.Time{}
 	for {
-		behind := c.behind(namespace, host, token)
+		serving, lacking := c.behind(namespace, q)
+		heard, own := map[string]acme.Heard{}, ""
+		if c.replicas != nil {
+			heard, own = c.replicas.Heard(), c.replicas.Name()
+		}
+		lacking = acme.Lacking(heard, own, time.Now(), q, serving, lacking)
 		switch {
-		case len(behind) > 0:
+		case len(lacking) > 0:
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
@@ -162,25 +188,25 @@ func (c *Client) shown(ctx context.Context, namespace, host, token string) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit:
-			return fmt.Errorf("%w: %s", errNotShown, strings.Join(behind[:min(len(behind), 3)], ", "))
+			return fmt.Errorf("%w: %s", errNotShown, strings.Join(lacking[:min(len(lacking), 3)], ", "))
 		case <-time.After(showAgain):
 		}
 	}
 }
 
-// behind returns the gateways that have not accepted an answer yet.
-func (c *Client) behind(namespace, host, token string) []string {
+// behind returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet.
+func (c *Client) behind(namespace string, q acme.Question) (serving int, behind []string) {
 	m := c.config.Mesh()
 	var streams []int64
 	for _, p := range c.config.Proxies() {
-		if p.Gateway && p.Namespace == namespace && acme.Answers(m, p, host) {
+		if p.Gateway && p.Namespace == namespace && acme.Answers(m, p, q.Host) {
 			streams = append(streams, p.Stream)
 		}
 	}
 	if len(streams) == 0 {
-		return []string{"none that serves " + host + " at port 80 is connected"}
+		return 0, nil
 	}
-	return c.config.Behind(streams, namespace, token)
+	return len(streams), c.config.Behind(streams, namespace, q.Token)
 }
 
 // finish returns the certificate chain of an order whose hosts are proven, DER.

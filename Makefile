@@ -97,6 +97,7 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul, E
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
+	@envoy-tools/fetch-pebble
 	go test -tags grpcnotrace,kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
 
 e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute

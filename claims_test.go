@@ -27,7 +27,7 @@ var claims = map[string]string{
 	"Kubernetes' own": "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster TestIngressAddresses" +
 		" " + "TestWebhookCertificate TestInjectionWebhook TestAPIServerTakesWhatIsInjected TestInjectedSidecarRuns TestKinds TestTemplateValuesStayValues",
 	"certificates": "TestFourCommandsOnAFreshMachine TestTheDemoUnderStrict TestCertificatesFromSPIRE TestSPIRE TestCertificatesFromConsul TestJoinTokensBringMutualTLS TestRenewalsUnderLoad TestAnotherTokenMends TestServeSignsCertificates" +
-		" " + "TestAuthoritiesThatArePluggedIn TestIstiosCertificateService",
+		" " + "TestAuthoritiesThatArePluggedIn TestIstiosCertificateService TestACMEIssuesAndRenews TestACMEOfReplicas",
 	"mistakes": "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees" +
 		" " + "TestScripts TestApplyReplacesWhatIsThere TestApplyOverwritesNothingElse TestApply TestValidatingWebhook",
 	"an agent": "TestAKilledEnvoyComesBack TestHangFrozen TestHandoverHot TestHandoverSideBySide TestRotation " + "TestDrain TestPIDOneReapsOrphans TestMergedMetrics TestApplicationProbes TestQuitQuitQuit TestStatusTellsThePast" +
@@ -40,7 +40,7 @@ var absent = map[string]string{
 	"Kubernetes": "discovery/registry/kubernetes", "Consul": "discovery/registry/consul", "Eureka": "discovery/registry/eureka",
 	"Cloud Foundry": "discovery/registry/cloudfoundry", "other config stores": "discovery/config/kubernetes", "injection": "discovery/inject",
 	"Ingress objects": "discovery/ingress", "several clusters": "discovery/registry/kubernetes/clusters.go",
-	"status written to objects": "discovery/kube/status.go", "keys of a `jwksUri`": "discovery/keys", "certificates of Gateways by ACME for replicas": "discovery/acme/kubernetes",
+	"status written to objects": "discovery/kube/status.go", "keys of a `jwksUri`": "discovery/keys", "certificates of wildcards by ACME": "discovery/acme/dns",
 }
 
 // Each claim of the README is shown by tests that exist, and parts that it calls absent are absent.

@@ -78,12 +78,19 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) {
 			c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 1, Most: 1}, Secret: Name{"n", "s"}}
 		}, "--caSecret is given, and --registries does not name Kubernetes"},
-		{func(c *Config) { c.Issuers.Gateways = Names{name("a/b")} }, "--acmeGateways or --acmeInside is given without --acmeIssuer"},
-		{func(c *Config) { c.Issuers.Of, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, Names{name("a/b")} }, `--stateDir "": want a directory: keys and certificates`},
+		{func(c *Config) { c.Issuers.Gateways = Names{name("a/b")} }, "--acmeGateways, --acmeInside or --acmeSecret is given without --acmeIssuer"},
+		{func(c *Config) { c.Issuers.Of, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, Names{name("a/b")} }, `--stateDir "": want a directory, or --acmeSecret: keys and certificates`},
 		{func(c *Config) { c.Issuers.Of, c.StateDir = client.Issuers{{Name: "a"}}, "s" }, `--acmeGateways "": want the service accounts`},
 		{func(c *Config) {
 			c.Issuers.Of, c.StateDir, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, "s", Names{name("a/b")}
 		}, ""},
+		{func(c *Config) {
+			c.Issuers.Of, c.Issuers.Secret, c.Issuers.Gateways = client.Issuers{{Name: "a"}}, name("a/b"), Names{name("a/b")}
+		}, "--acmeSecret is given, and --registries does not name Kubernetes"},
+		{func(c *Config) {
+			c.Registries, c.Issuers.Of, c.Issuers.Secret, c.Issuers.Gateways = []string{Kubernetes}, client.Issuers{{Name: "a"}}, name("a/b"), Names{name("a/b")}
+		}, ""},
+		{func(c *Config) { c.Issuers.Secret = name("a/b") }, "--acmeGateways, --acmeInside or --acmeSecret is given without --acmeIssuer"},
 		{func(c *Config) { c.Authority.Used = true }, `--caDir "": want a directory`},
 		{func(c *Config) { c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 2, Most: 1}} }, "--caTTL 2ns: want at most --caMaxTTL, which is 1ns"},
 		{

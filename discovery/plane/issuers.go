@@ -23,8 +23,11 @@ type Issuers struct {
 	Secret Name
 }
 
-// issuersName is the name of the sources of answers to challenges, and of certificates.
-const issuersName = "acmeIssuers"
+// Names of the sources of answers to challenges, and of certificates. They differ, since the metrics of sources have them.
+const (
+	challengesName   = "acmeChallenges"
+	certificatesName = "acmeIssuers"
+)
 
 func (c Config) issuerFaults(fault Fault) (faults []error) {
 	i := c.Issuers
@@ -73,8 +76,8 @@ func (p *Plane) joinIssuers() error {
 	if err != nil {
 		return err
 	}
-	p.server.Sources[issuersName] = p.issuers.Challenges()
-	p.server.Secrets[issuersName] = p.issuers.Secrets()
+	p.server.Sources[challengesName] = p.issuers.Challenges()
+	p.server.Secrets[certificatesName] = p.issuers.Secrets()
 	p.server.Judge = judges{p.server.Judge, p.issuers}
 	p.proxies.OnNews(func() {
 		p.reporter.Recheck()

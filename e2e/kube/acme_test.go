@@ -39,7 +39,7 @@ func newEdge(t *testing.T) (e *edge, log string) {
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	check(t, os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
 	c := startCluster(t, "--audit-policy-file="+policy, "--audit-log-path="+log)
-	e = &edge{cluster: c, hand: c.hand(), ca: lab.StartPebble(t, "127.0.0.1", 8080, time.Hour), files: filepath.Join(dir, "none")}
+	e = &edge{cluster: c, hand: c.hand(), ca: lab.StartPebble(t, "127.0.0.1", 80, time.Hour), files: filepath.Join(dir, "none")}
 	check(t, os.Mkdir(e.files, 0o755))
 	e.hand.apply(istioDefinitions(t))
 	c.shell("kubectl apply -k deploy/kubernetes")
@@ -84,15 +84,20 @@ func (e *edge) replica() *lab.Discovery {
 	return d
 }
 
-// leads waits until a replica leads.
-func (e *edge) leads(d *lab.Discovery) {
+// leads waits until one of the replicas leads.
+func (e *edge) leads(replicas ...*lab.Discovery) {
 	e.t.Helper()
 	check(e.t, lab.Eventually(time.Minute, func() error {
-		text, err := lab.Get("http://" + d.Monitoring + "/metrics")
-		if err == nil && !strings.Contains(text, "pilotlight_leading{lease=\"istio-system/pilotlight-discovery\"} 1") {
-			err = errors.New("it does not lead")
+		for _, d := range replicas {
+			text, err := lab.Get("http://" + d.Monitoring + "/metrics")
+			if err != nil {
+				return err
+			}
+			if strings.Contains(text, "pilotlight_leading{lease=\"istio-system/pilotlight-discovery\"} 1") {
+				return nil
+			}
 		}
-		return err
+		return errors.New("none of them leads")
 	}))
 }
 
@@ -124,7 +129,7 @@ func (e *edge) presents(host string) {
 		if err != nil {
 			return err
 		}
-		c, err := tls.Dial("tcp", "127.0.0.1:8443", &tls.Config{ServerName: host, RootCAs: pool})
+		c, err := tls.Dial("tcp", "127.0.0.1:443", &tls.Config{ServerName: host, RootCAs: pool})
 		if err != nil {
 			return err
 		}
@@ -167,27 +172,10 @@ func acmeOfReplicas(t *testing.T) {
 	a := e.replica()
 	e.leads(a)
 	b := e.replica()
-	e.hosts("shop")
-	first := e.gateway(t, "one", b)
-	e.presents("shop.test")
-	e.ordered(1)
-
-	e.hosts("shop", "pay")
-	check(t, lab.Eventually(time.Minute, func() error {
-		r, err := e.record("pay.test")
-		if err == nil && len(r.Questions) == 0 {
-			err = fmt.Errorf("the order has no question yet: %+v", r)
-		}
-		return err
-	}))
-	a.Signal(syscall.SIGKILL)
-	<-a.Done()
-	if r, err := e.record("pay.test"); err != nil || r.Order == "" {
-		t.Fatalf("the leader was killed too late: %+v, %v", r, err)
-	}
-	e.leads(b)
-	e.presents("pay.test")
-	e.ordered(2)
+	t.Run("the leader is killed", func(t *testing.T) { // the gateway ends with it
+		e.gateway(t, "one", b)
+		e.leaderIsKilled(a, b)
+	})
 
 	// A record that nothing needs is removed.
 	old := acme.Record{Namespace: system, Issuer: "letsencrypt", Hosts: []string{"gone.test"}}
@@ -204,16 +192,40 @@ func acmeOfReplicas(t *testing.T) {
 	b.Stop(stopLimit)
 	check(t, a.Restart())
 	check(t, b.Restart())
-	e.leads(a)
-	first.Stop(stopLimit)
-	e.stop() // the API server
+	e.leads(a, b)
+	e.granted(log) // before the restart of the API server, which refuses everything for a moment
+	e.stop()
 	e.gateway(t, "two", b)
 	e.presents("shop.test")
 	e.presents("pay.test")
 	e.start()
-	e.leads(a)
+	e.leads(a, b)
 	e.ordered(2)
-	e.granted(log)
+}
+
+// leaderIsKilled has a certificate issued for a gateway of the other replica, and a second one whose leader is killed after its order was written.
+func (e *edge) leaderIsKilled(a, b *lab.Discovery) {
+	e.t.Helper()
+	e.hosts("shop")
+	e.presents("shop.test")
+	e.ordered(1)
+
+	e.hosts("shop", "pay")
+	check(e.t, lab.Eventually(time.Minute, func() error {
+		r, err := e.record("pay.test")
+		if err == nil && len(r.Questions) == 0 {
+			err = fmt.Errorf("the order has no question yet: %+v", r)
+		}
+		return err
+	}))
+	a.Signal(syscall.SIGKILL)
+	<-a.Done()
+	if r, err := e.record("pay.test"); err != nil || r.Order == "" {
+		e.t.Fatalf("the leader was killed too late: %+v, %v", r, err)
+	}
+	e.leads(b)
+	e.presents("pay.test")
+	e.ordered(2)
 }
 
 // granted compares what discovery has asked for with its rights on Secrets of certificates.

@@ -90,6 +90,10 @@ func TestACMEIssuesAndRenews(t *testing.T) {
 	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: lab.ClientTo(fmt.Sprintf("%s:%d", w.bind, w.ca.Port), nil).Transport}
 	w.Await(plain, "http://shop.test/any", lab.Status(http.StatusMovedPermanently))
 
+	if text, err := lab.Get("http://" + w.Discovery.Monitoring + "/metrics"); err != nil || !strings.Contains(text, `pilotlight_acme_certificates{state="held"} 1`) {
+		t.Errorf("the metrics do not count the certificate: %v\n%s", err, text)
+	}
+
 	w.Check(lab.Eventually(time.Minute, func() error {
 		answer, err := lab.Exchange(client, http.MethodGet, "https://shop.test/")
 		if err != nil {

@@ -146,7 +146,9 @@ type world struct {
 func newSharedWorld(t *testing.T) *world {
 	w := &world{t: t, shelf: newShelf(), issuer: newFulfiller(t), at: "b", clients: map[string]*Client{}}
 	w.issuer.answer = func(token string) string {
+		w.mu.Lock()
 		c := w.clients[w.at]
+		w.mu.Unlock()
 		if c == nil {
 			return ""
 		}
@@ -175,12 +177,16 @@ func (w *world) start(name string) (p *peer, stop func()) {
 		Issuers: Issuers{{Name: "lets", URL: "https://issuer.test/dir"}}, Store: p, Accounts: map[string][]string{"edge": {"gw"}},
 		Mesh: func() *model.Mesh { return mesh },
 		Proxies: func() []model.Proxy {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if name != w.at {
 				return nil
 			}
 			return []model.Proxy{{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}}
 		},
 		Behind: func([]int64, string, string) []string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if w.behind {
 				return []string{"gw"}
 			}
@@ -190,7 +196,9 @@ func (w *world) start(name string) (p *peer, stop func()) {
 	})
 	check(w.t, err)
 	c.accounts["lets"].http = &http.Client{Transport: guarded{w.issuer, p}}
+	w.mu.Lock()
 	w.clients[name] = c
+	w.mu.Unlock()
 	ctx, end := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -321,8 +329,9 @@ func TestGatewaysOfOtherReplicasAreWaitedFor(t *testing.T) {
 			t.Errorf("after a minute: %+v", r)
 		}
 		stopB() // it ends with its gateway, which comes to a
-		w.at = "a"
-		w.behind = false
+		w.mu.Lock()
+		w.at, w.behind = "a", false
+		w.mu.Unlock()
 		pass(3 * time.Minute)
 		if n := w.issuer.count(); n != 1 || w.served("a") != 1 || w.issuer.failed > 0 {
 			t.Errorf("%d orders, %d certificates, %d failed: %+v", n, w.served("a"), w.issuer.failed, w.stored())

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"math/big"
 	"strings"
 	"testing"
@@ -60,12 +61,14 @@ func TestAuthoritiesThatArePluggedIn(t *testing.T) {
 	middle := authorityOf(t, "middle", root, nil)
 	issuer := authorityOf(t, "issuer", middle, func(c *x509.Certificate) { c.NotAfter = now.Add(10 * time.Hour) })
 	old := authorityOf(t, "old", nil, nil)
+	bare := authorityOf(t, "bare", nil, withoutIdentifier)
 	rsaRoot := authorityWith(t, "rsa", nil, rsaKey(t, 2048), nil)
 	for name, c := range map[string]struct {
 		files   Files
 		between int
 	}{
 		"a root":              {Files{root.pem, root.keyPEM(t), nil, root.pem}, 0},
+		"without identifiers": {Files{bare.pem, bare.keyPEM(t), nil, join(bare.pem, old.pem)}, 0},
 		"of RSA":              {Files{rsaRoot.pem, rsaRoot.keyPEM(t), nil, rsaRoot.pem}, 0},
 		"below two":           {Files{issuer.pem, issuer.keyPEM(t), join(issuer.pem, middle.pem), root.pem}, 2},
 		"with the root":       {Files{issuer.pem, issuer.keyPEM(t), join(issuer.pem, middle.pem, root.pem), root.pem}, 2},
@@ -88,7 +91,7 @@ func TestAuthoritiesThatArePluggedIn(t *testing.T) {
 			t.Errorf("%s: until %s, %v; want until %s, the end of the issuer, and a note", name, leaf.NotAfter, leaf.Notes, between)
 		}
 		verified := []*x509.Certificate{parse(t, leaf.Chain[0]), root.Certificate}
-		if name != "of RSA" && !a.Trusts(verified) || a.Trusts(nil) || a.Trusts([]*x509.Certificate{issuer.Certificate}) {
+		if ours := bytes.Contains(c.files.Roots, root.pem); ours && !a.Trusts(verified) || a.Trusts(nil) || a.Trusts([]*x509.Certificate{issuer.Certificate}) {
 			t.Errorf("%s: it does not know its own roots", name)
 		}
 	}
@@ -97,7 +100,10 @@ func TestAuthoritiesThatArePluggedIn(t *testing.T) {
 func TestAuthoritiesThatAreRefused(t *testing.T) {
 	root := authorityOf(t, "root", nil, nil)
 	key := root.keyPEM(t)
-	bare := func(c *x509.Certificate) { c.SubjectKeyId = []byte{} }
+	bare := authorityOf(t, "root", nil, withoutIdentifier)
+	if len(bare.SubjectKeyId) > 0 || !bare.IsCA {
+		t.Fatalf("the root has the identifier %x, want none; an authority: %t", bare.SubjectKeyId, bare.IsCA)
+	}
 	issuer := authorityOf(t, "issuer", root, nil)
 	for name, c := range map[string]struct {
 		files Files
@@ -134,7 +140,10 @@ func TestAuthoritiesThatAreRefused(t *testing.T) {
 				want  string
 			}{Files{m.pem, m.keyPEM(t), nil, m.pem}, "curve P-224"}
 		}(),
-		"two roots of one subject without identifiers": {Files{root.pem, key, nil, join(root.pem, identical(t, root, bare))}, "two roots with different keys have the subject"},
+		"two roots of one subject, one identifier":      {Files{root.pem, key, nil, join(root.pem, identical(t, root))}, "two roots with different keys have the subject"},
+		"two roots of one subject, the new one without": {Files{root.pem, key, nil, join(root.pem, bare.pem)}, "two roots with different keys have the subject"},
+		"two roots of one subject, the old one without": {Files{root.pem, key, nil, join(bare.pem, root.pem)}, "two roots with different keys have the subject"},
+		"two roots of one subject and no identifiers":   {Files{bare.pem, bare.keyPEM(t), nil, join(bare.pem, authorityOf(t, "root", nil, withoutIdentifier).pem)}, "two roots with different keys have the subject"},
 	} {
 		if _, err := Read(c.files, now); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -143,12 +152,16 @@ func TestAuthoritiesThatAreRefused(t *testing.T) {
 }
 
 // identical makes another root with the subject of a root, and its subjectKeyIdentifier.
-func identical(t *testing.T, root *made, change func(*x509.Certificate)) []byte {
+func identical(t *testing.T, root *made) []byte {
 	t.Helper()
-	return authorityOf(t, "root", nil, func(c *x509.Certificate) {
-		change(c)
-		c.SubjectKeyId = root.SubjectKeyId
-	}).pem
+	return authorityOf(t, "root", nil, func(c *x509.Certificate) { c.SubjectKeyId = root.SubjectKeyId }).pem
+}
+
+// withoutIdentifier makes an authority without a subjectKeyIdentifier. Go gives one to what a template calls an authority, so that an extension
+// (basicConstraints CA:TRUE) says it.
+func withoutIdentifier(c *x509.Certificate) {
+	c.IsCA, c.BasicConstraintsValid = false, false
+	c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
 }
 
 func refusedBy(t *testing.T, change func(*x509.Certificate), want string) struct {

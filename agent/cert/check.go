@@ -111,7 +111,7 @@ func checkKey(leaf *x509.Certificate, data []byte) error {
 	}
 	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(key.Public()) {
-		return fmt.Errorf("is not the key of the leaf certificate %q", leaf.Subject)
+		return fmt.Errorf("is not the key of the leaf certificate %q", name(leaf))
 	}
 	return nil
 }
@@ -134,11 +134,19 @@ func checkStrength(leaf *x509.Certificate) error {
 func checkTime(c *x509.Certificate, now time.Time) error {
 	switch {
 	case now.Before(c.NotBefore):
-		return fmt.Errorf("%q is not valid before %s", c.Subject, c.NotBefore.Format(time.RFC3339))
+		return fmt.Errorf("%q is not valid before %s", name(c), c.NotBefore.Format(time.RFC3339))
 	case now.After(c.NotAfter):
-		return fmt.Errorf("%q expired at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("%q expired at %s", name(c), c.NotAfter.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// name is the subject of a certificate, or its first URI where it has none, as that of a SPIFFE identity.
+func name(c *x509.Certificate) string {
+	if subject := c.Subject.String(); subject != "" || len(c.URIs) == 0 {
+		return subject
+	}
+	return c.URIs[0].String()
 }
 
 // checkPath checks that a path leads to one of the roots. With foreign roots, which Go cannot parse, a failure does not

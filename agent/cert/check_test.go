@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,7 @@ func TestCheck(t *testing.T) {
 	expiredMiddle := issue(t, "old middle", &root, ecKey(t), until(-time.Minute))
 	ofExpiredMiddle := issue(t, "leaf", &expiredMiddle, leafKey, nil)
 	expired := issue(t, "leaf", &root, leafKey, until(-time.Second))
+	nameless := issue(t, "leaf", &root, leafKey, func(c *x509.Certificate) { c.Subject, c.NotAfter = pkix.Name{}, now.Add(-time.Second) })
 	early := issue(t, "leaf", &root, leafKey, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Second) })
 	noCA := issue(t, "no ca", &root, ecKey(t), func(c *x509.Certificate) { c.IsCA = false })
 	ofNoCA := issue(t, "leaf", &noCA, leafKey, nil)
@@ -110,6 +112,7 @@ func TestCheck(t *testing.T) {
 		{"zeros of a crashed disk", leaf.pem() + "\x00\x00", key, root.pem(), "certificate chain: is half-written: zero bytes after 1 PEM blocks"},
 
 		{"expired", expired.pem(), key, root.pem(), `certificate chain: "CN=leaf" expired at 1999-12-31T23:59:59Z`},
+		{"expired, an identity without a subject", nameless.pem(), key, root.pem(), `certificate chain: "spiffe://cluster.local/ns/default/sa/leaf" expired at`},
 		{"expired, no roots asked for", expired.pem(), key, "none", "certificate chain: \"CN=leaf\" expired at"},
 		{"not yet valid", early.pem(), key, root.pem(), `certificate chain: "CN=leaf" is not valid before 2000-01-01T00:00:01Z`},
 		{"another root", leaf.pem(), key, other.pem(), `certificate chain: leads to none of the 1 roots: the issuer of its end is "CN=root"`},

@@ -41,20 +41,21 @@ type Loop struct {
 	Sets     []Files
 	Optional bool          // none of the files need exist: see Set
 	NoRoots  bool          // the roots need not exist: see Set
-	Recheck  time.Duration // between two reads without a tick; a certificate expires without a tick
+	Recheck  time.Duration // between two reads without a tick
 	Log      *slog.Logger
 
 	read func(path string) ([]byte, error) // ReadFile except in tests
 }
 
-// Run reads the files at once, at each tick and each Recheck, and sends the observation if it differs from the last one. It
-// returns the cause of ctx's end.
+// Run reads the files at once, at each tick, each Recheck, and when a certificate begins or ends. It sends the observation if it differs
+// from the last one. It returns the cause of ctx's end.
 func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observation) error {
-	recheck := time.NewTicker(l.Recheck)
+	recheck := time.NewTimer(l.Recheck)
 	defer recheck.Stop()
 	var last *Observation
 	for {
-		if seen := l.steady(time.Now()); last == nil || !last.equal(seen) {
+		seen := l.steady(time.Now())
+		if last == nil || !last.equal(seen) {
 			select {
 			case out <- seen:
 			case <-ctx.Done():
@@ -63,6 +64,7 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 			l.report(seen, last)
 			last = &seen
 		}
+		recheck.Reset(seen.changes(time.Now(), l.Recheck))
 		select {
 		case _, open := <-ticks:
 			if !open {
@@ -161,6 +163,19 @@ func check(files Files, contents map[string][]byte, now time.Time) (Info, error)
 		return info, fmt.Errorf("check %s: %w", files.path(fault.Part), err)
 	}
 	return info, err
+}
+
+// changes returns after how long the same files may be judged in another way, since a certificate begins or ends: at most most.
+func (o Observation) changes(now time.Time, most time.Duration) time.Duration {
+	const after = time.Millisecond // a certificate is valid at its last moment
+	for _, info := range o.Infos {
+		for _, at := range []time.Time{info.NotBefore, info.Ends} {
+			if left := at.Sub(now) + after; left > 0 {
+				most = min(most, left)
+			}
+		}
+	}
+	return most
 }
 
 // equal compares two observations without Infos, which the hash covers.

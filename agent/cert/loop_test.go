@@ -131,7 +131,7 @@ func TestLoopNeedsNoTick(t *testing.T) {
 		if got := sent(); len(got) != 0 {
 			t.Errorf("while all is the same: sent %+v", got)
 		}
-		<-time.After(3 * time.Minute)
+		<-time.After(time.Minute + time.Second)
 		got := sent()
 		if len(got) != 1 || !strings.Contains(text(got[0].Err), "check chain: certificate chain: \"CN=leaf\" expired at") {
 			t.Fatalf("once it has expired: sent %+v, want that once", got)
@@ -140,6 +140,26 @@ func TestLoopNeedsNoTick(t *testing.T) {
 			t.Error("the hash has changed with the time")
 		}
 	})
+}
+
+func TestWhenTheJudgementChanges(t *testing.T) {
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	for name, c := range map[string]struct {
+		infos []Info
+		want  time.Duration
+	}{
+		"nothing is known":       {[]Info{{}}, time.Minute},
+		"far away":               {[]Info{{NotBefore: at(-time.Hour), Ends: at(time.Hour)}}, time.Minute},
+		"its end":                {[]Info{{NotBefore: at(-time.Hour), Ends: at(10 * time.Second)}}, 10*time.Second + time.Millisecond},
+		"its last moment is now": {[]Info{{NotBefore: at(-time.Hour), Ends: at(0)}}, time.Millisecond},
+		"it has ended":           {[]Info{{NotBefore: at(-time.Hour), Ends: at(-time.Second)}}, time.Minute},
+		"its beginning":          {[]Info{{NotBefore: at(5 * time.Second), Ends: at(10 * time.Second)}}, 5*time.Second + time.Millisecond},
+		"of two":                 {[]Info{{}, {NotBefore: at(-time.Hour), Ends: at(time.Second)}}, time.Second + time.Millisecond},
+	} {
+		if got := (Observation{Infos: c.infos}).changes(now, time.Minute); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }
 
 func TestLoopIsNotFooledByASwap(t *testing.T) {

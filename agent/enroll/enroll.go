@@ -109,15 +109,15 @@ func (e *Enrollment) fail(ctx context.Context, h *held, failures int, err error,
 	if ctx.Err() != nil {
 		return
 	}
-	text := "no certificate: " + err.Error()
 	var u *unsigned
 	var after time.Duration
 	if errors.As(err, &u) {
 		after = u.after
 		if h == nil {
-			text += "; if the token is dead, agent join --token TOKEN mends it"
+			err = fmt.Errorf("%w; if the token is dead, agent join --token TOKEN mends it", err)
 		}
 	}
+	text := "no certificate: " + err.Error()
 	if before := e.fault.Swap(&text); before == nil || *before != text {
 		left := "none"
 		if h != nil {

@@ -76,7 +76,7 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 		context.CommonTlsContext.AlpnProtocols = append([]string{meshALPN}, context.CommonTlsContext.AlpnProtocols...)
 		names := tls.SubjectAltNames
 		if len(names) == 0 {
-			names = t.mesh.Subjects(t.service)
+			names = t.mesh.SubjectsOfEndpoints(t.service)
 		}
 		t.view.Identity.setOwn(context.CommonTlsContext, validation{names: names})
 	case networking.ClientTLSSettings_MUTUAL:

@@ -85,7 +85,8 @@ var causes = []cause{
 	},
 	{
 		ofCluster, "ssl.fail_verify_san", "UF", "connection", plain("Envoy refused the server's certificate: it has another name than the one that is expected"),
-		"name the certificate's own names in subjectAltNames of its DestinationRule, or the ServiceEntry's; of a workload with another service account, none",
+		"`discovery explain --from WORKLOAD --to HOST:PORT` names both; name the certificate's own names in subjectAltNames of its DestinationRule, or the ServiceEntry's, " +
+			"and a workload's service account at its endpoint",
 		"name the certificate's own names in match_typed_subject_alt_names of the cluster",
 	},
 	{
@@ -156,7 +157,8 @@ var causes = []cause{
 	},
 	{
 		ofHTTP, "rbac.denied", "", "request", plain("a policy does not allow it (403)"),
-		"allow it by an AuthorizationPolicy that selects this workload", "allow it in the rules of the filter rbac",
+		"allow it by an AuthorizationPolicy that selects this workload; `discovery explain --from WORKLOAD --to HOST:PORT` names the client's identity, and the policies with " +
+			"what their rules want", "allow it in the rules of the filter rbac",
 	},
 	{
 		ofHTTP, "ext_authz.denied", "UAEX", "request", plain("the external authorization server refused it"), "ask that server's log", "",

@@ -102,11 +102,18 @@ func Since(now, before []Finding) []Finding {
 
 // remedy is in the words of the configuration that has made the place: discovery's names of clusters have three bars.
 func (c cause) remedy(where string) string {
-	if own := c.kind == ofCluster && strings.Count(where, "|") != 3; own {
+	parts := strings.Split(printable(where), "|")
+	switch {
+	case c.kind == ofCluster && len(parts) != 4:
 		return cmp.Or(c.own, c.instead)
+	case c.kind == ofCluster && parts[0] == "outbound":
+		return strings.Replace(c.instead, hostAndPort, parts[3]+":"+parts[1], 1)
 	}
 	return c.instead
 }
+
+// hostAndPort stands in a remedy for those of an outbound cluster.
+const hostAndPort = "HOST:PORT"
 
 // place names a place in words.
 func place(k kind, where string) string {

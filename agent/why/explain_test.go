@@ -53,6 +53,12 @@ func TestExplain(t *testing.T) {
 			map[string]Cluster{"api": of(Host{"a:1", 1, 0, false, false}, Host{"b:1", 1, 0, false, false}, Host{"c:1", 1, 0, false, false}, Host{"d:1", 1, 0, false, false}, Host{"e:1", 1, 0, false, false})},
 			"UF 5 connections to cluster api: refused, or not accepted within the connect timeout, by a:1, b:1, c:1 and 2 more", "",
 		},
+		{
+			"another identity", "cluster." + subset + ".ssl.fail_verify_san", 1, nil,
+			"UF 1 connection to api.default.svc.cluster.local:8080, subset v1: Envoy refused the server's certificate: it has another name than the one that is expected",
+			"discovery explain --from WORKLOAD --to api.default.svc.cluster.local:8080",
+		},
+		{"another name, without a mesh", "cluster.api.ssl.fail_verify_san", 1, nil, "UF 1 connection to cluster api: Envoy refused the server's certificate: it has another name than the one that is expected", "match_typed_subject_alt_names"},
 		{"no endpoint", "cluster.api.upstream_cx_none_healthy", 1, map[string]Cluster{"api": {}}, "UH 1 request to cluster api: it has no endpoint", "start an endpoint"},
 		{
 			"all ejected", "cluster.api.upstream_cx_none_healthy", 1,

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// handshakes says what Envoy's words of a failed handshake of a client mean. stat is the end of the counter whose cause has the remedy.
-var handshakes = []struct{ words, stat, says, instead string }{
+// clientHandshakes says what Envoy's words of a failed handshake of a client mean. stat is the end of the counter whose cause has the remedy.
+var clientHandshakes = []struct{ words, stat, says, instead string }{
 	{"PEER_DID_NOT_RETURN_A_CERTIFICATE", "ssl.fail_verify_no_cert", "the client has shown no certificate", ""},
 	{"verify SAN", "ssl.fail_verify_san", "the name in the client's certificate is not allowed", ""},
 	{"certificate has expired", "", "the client's certificate has expired", "renew the client's certificate, and look at the clocks of both hosts"},
@@ -45,7 +45,7 @@ func (r Request) tellRefused() (text, instead string) {
 		return "connection" + where + c.tell(subject{}) + words, c.remedy(r.Listener)
 	}
 	folded := strings.ReplaceAll(r.Reason, "_", " ")
-	for _, h := range handshakes {
+	for _, h := range clientHandshakes {
 		if !strings.Contains(folded, strings.ReplaceAll(h.words, "_", " ")) {
 			continue
 		}

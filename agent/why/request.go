@@ -70,6 +70,21 @@ var flagWords = []struct{ flag, stat, says string }{
 	{"DR", "downstream_rq_rx_reset", "the client reset the request"},
 }
 
+// serverHandshakes says what the reason of a connection that failed means, the first that fits.
+var serverHandshakes = []struct{ in, stat, says string }{
+	{"SAN matcher", "ssl.fail_verify_san", "the server's certificate has another name than the one that is expected"},
+	{"CERTIFICATE_VERIFY_FAILED", "ssl.fail_verify_error", "the server's certificate was refused"},
+	{"TLS", "ssl.connection_error", "the TLS handshake failed"},
+}
+
+// reasonOf returns what follows the codes of the TLS library, which leave the names at its end no room: "verify cert failed: …".
+func reasonOf(text string) string {
+	if _, words, found := strings.Cut(text, "OPENSSL_internal:"); found {
+		return strings.TrimSuffix(words, ":TLS_error_end")
+	}
+	return text
+}
+
 // remedies for flags that no counter has.
 var flagRemedies = map[string]string{
 	"DF": "look at whether the host's name is right, and resolves where the proxy runs", "RLSE": "look at whether the rate limit service is up",
@@ -81,13 +96,15 @@ var flagRemedies = map[string]string{
 func (r Request) Tell() Request {
 	r.Authority, r.Path, r.Client, r.Method = printable(r.Authority), printable(r.Path), printable(r.Client), printable(r.Method)
 	r.Cluster, r.Endpoint, r.Route = printable(r.Cluster), printable(r.Endpoint), printable(r.Route)
-	r.Details, r.Reason, r.Listener = printable(r.Details), oneLine(r.Reason, longestReason), printable(r.Listener)
+	r.Details, r.Listener = printable(r.Details), printable(r.Listener)
 	if r.refused() {
+		r.Reason = oneLine(r.Reason, longestReason)
 		r.Text, r.Instead = r.tellRefused()
 		return r
 	}
 	r.Listener = ""
 	cause, stat, says := r.cause()
+	r.Reason = oneLine(reasonOf(r.Reason), longestReason)
 	subject := "connection"
 	if r.Method != "" || r.Path != "" {
 		subject = strings.TrimSpace(r.Method + " " + r.Authority + r.Path)
@@ -118,8 +135,13 @@ func (r Request) cause() (flag, stat, says string) {
 		if !slices.Contains(r.Flags, w.flag) {
 			continue
 		}
-		if w.flag == "UF" && strings.Contains(r.Reason, "TLS") {
-			return w.flag, "ssl.connection_error", "the TLS handshake failed"
+		if w.flag != "UF" {
+			return w.flag, w.stat, w.says
+		}
+		for _, h := range serverHandshakes {
+			if strings.Contains(r.Reason, h.in) {
+				return w.flag, h.stat, h.says
+			}
 		}
 		return w.flag, w.stat, w.says
 	}

@@ -49,6 +49,7 @@ func (s *signed) token(account string, flags ...string) string {
 // member is an agent that gets its certificate from the authority.
 type member struct {
 	*lab.Sidecar
+	account    string
 	s          *signed
 	ip, tokens string
 	proxy      int
@@ -62,7 +63,7 @@ func (s *signed) join(name, token string, flags ...string) *member {
 
 func (s *signed) joinAs(role, name, token string, flags ...string) *member {
 	s.T.Helper()
-	m := &member{s: s, ip: s.Address(), tokens: filepath.Join(s.T.TempDir(), "token"), proxy: lab.Port(s.T), status: lab.Port(s.T)}
+	m := &member{account: name, s: s, ip: s.Address(), tokens: filepath.Join(s.T.TempDir(), "token"), proxy: lab.Port(s.T), status: lab.Port(s.T)}
 	s.Check(os.WriteFile(m.tokens, []byte(token), 0o600))
 	var err error
 	m.Sidecar, err = lab.Lab{Bin: s.Bin, Envoy: s.Envoy, Dir: lab.ShortDir(s.T)}.Sidecar(lab.Workload{
@@ -108,13 +109,20 @@ func (m *member) serial() (string, error) {
 func (s *signed) mutual(server *member, b *lab.Backend) (port int) {
 	s.T.Helper()
 	port = lab.Port(s.T)
+	s.serves(server, port, b, "server", "{tls: {mode: ISTIO_MUTUAL}}")
+	return port
+}
+
+// serves makes that service: account is that of its endpoint, policy that of clients.
+func (s *signed) serves(server *member, port int, b *lab.Backend, account, policy string) {
+	s.T.Helper()
 	file := func(name string) string { return filepath.Join(server.certificates(), name) }
 	s.ApplyAtOnce("server.yaml",
 		"ServiceEntry server", fmt.Sprintf(`hosts: [server.test]
 resolution: STATIC
 location: MESH_INTERNAL
 ports: [{number: 80, name: http, protocol: HTTP}]
-endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccount: server}]`, server.ip, port),
+endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccount: %s}]`, server.ip, port, account),
 		"Sidecar server", fmt.Sprintf(`workloadSelector: {labels: {app: server}}
 ingress:
 - port: {number: %d, name: http, protocol: HTTP}
@@ -122,14 +130,44 @@ ingress:
   defaultEndpoint: 127.0.0.1:%d
   tls: {mode: MUTUAL, serverCertificate: %s, privateKey: %s, caCertificates: %s}
 egress: [{hosts: ["*/*"]}]`, port, server.ip, b.Port, file("cert-chain.pem"), file("key.pem"), file("root-cert.pem")),
-		"DestinationRule server", "host: server.test\ntrafficPolicy: {tls: {mode: ISTIO_MUTUAL}}")
-	return port
+		"DestinationRule server", "host: server.test\ntrafficPolicy: "+policy)
+}
+
+// explains waits until the running discovery says this of a request of a member.
+func (s *signed) explains(client *member, words ...string) {
+	s.T.Helper()
+	s.Check(lab.Eventually(patience, func() error {
+		text := s.command("discovery", "explain", "--httpAddr", s.Discovery.HTTP, "--from", client.account+".default", "--to", "server.test")
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return fmt.Errorf("explain has no %q:\n%s", word, text)
+			}
+		}
+		return nil
+	}))
+}
+
+func (m *member) get() (string, error) {
+	return lab.GetThrough(fmt.Sprintf("127.0.0.1:%d", m.proxy), "http://server.test/")
+}
+
+// fails waits until a request gets another status than 200.
+func (m *member) fails(status string) {
+	m.s.T.Helper()
+	if err := lab.Eventually(patience, func() error {
+		if body, err := m.get(); err == nil || !strings.Contains(err.Error(), status) {
+			return fmt.Errorf("the answer is %q, %v; want %s", body, err, status)
+		}
+		return nil
+	}); err != nil {
+		m.s.T.Fatalf("%v\n%s", err, m.Log())
+	}
 }
 
 func (m *member) gets(want string) {
 	m.s.T.Helper()
 	if err := lab.Eventually(patience, func() error {
-		body, err := lab.GetThrough(fmt.Sprintf("127.0.0.1:%d", m.proxy), "http://server.test/")
+		body, err := m.get()
 		if err == nil && !strings.Contains(body, want) {
 			err = fmt.Errorf("body %q, want %q", body, want)
 		}
@@ -145,7 +183,8 @@ func TestJoinTokensBringMutualTLS(t *testing.T) {
 	s := newSigned(t)
 	server := s.join("server", s.token("server", "--once")).await()
 	client := s.join("client", s.token("client", "--once")).await()
-	port := s.mutual(server, s.BackendAt("127.0.0.1", "app"))
+	b := s.BackendAt("127.0.0.1", "app")
+	port := s.mutual(server, b)
 	client.gets("app")
 
 	at := net.JoinHostPort(server.ip, fmt.Sprint(port))
@@ -157,6 +196,31 @@ func TestJoinTokensBringMutualTLS(t *testing.T) {
 	}
 	modesOf(t, s.authority)
 	modesOf(t, client.certificates())
+	s.refusals(server, client, port, b)
+}
+
+// refusals has the server's account be another than the service says, and then a policy that names another client. One command names both
+// identities each time, and the policy with its rule.
+func (s *signed) refusals(server, client *member, port int, b *lab.Backend) {
+	s.T.Helper()
+	const id, other = "spiffe://cluster.local/ns/default/sa/", "spiffe://cluster.local/ns/default/sa/other"
+	s.serves(server, port, b, "other", "{tls: {mode: ISTIO_MUTUAL}}")
+	client.fails("503")
+	s.explains(client, "the server is "+id+"server, but the client wants \""+other+`"`)
+	s.Check(lab.Eventually(lab.StopLimit, func() error {
+		why := s.command("agent", "why", "--statusPort", fmt.Sprint(client.status))
+		for _, word := range []string{"discovery explain --from WORKLOAD --to server.test:80", "the server's certificate has another name than the one that is expected", id + "server"} {
+			if !strings.Contains(why, word) {
+				return fmt.Errorf("agent why has no %q:\n%s", word, why)
+			}
+		}
+		return nil
+	}))
+	s.serves(server, port, b, "server", "{tls: {mode: ISTIO_MUTUAL}}")
+	client.gets("app")
+	s.Apply("AuthorizationPolicy readers", "rules: [{to: [{operation: {methods: [POST]}}]}, {from: [{source: {principals: [cluster.local/ns/default/sa/other]}}]}]")
+	client.fails("403")
+	s.explains(client, "the client is "+id+"client, want \""+other+`"`, "policy[readers]-rule[1]", "AuthorizationPolicy default/readers")
 }
 
 // modesOf checks that no other user reads a key, or anything in the directory.
@@ -185,7 +249,7 @@ func modesOf(t *testing.T, dir string) {
 	}
 }
 
-// Leaves of twenty seconds are renewed under load, and no request fails.
+// Leaves of twenty seconds are renewed under load, also after the authority was away when one was due, and no request fails.
 func TestRenewalsUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, "--caTTL", "20s")
@@ -206,10 +270,43 @@ func TestRenewalsUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
+	late := s.away(server, client)
 	lab.Unharmed(t, load)
+	t.Logf("the authority was away past a renewal of %s", late.Name)
 	if err != nil {
 		t.Errorf("%v\n%s", err, client.Log())
 	}
+}
+
+// away stops discovery until a renewal fails, and waits until that agent has another certificate.
+func (s *signed) away(members ...*member) (late *member) {
+	s.T.Helper()
+	serials, failed := map[*member]string{}, map[*member]int{}
+	const says = "certificate not renewed"
+	for _, m := range members {
+		var err error
+		serials[m], err = m.serial()
+		s.Check(err)
+		failed[m] = strings.Count(m.Log(), says)
+	}
+	s.Discovery.Stop(lab.StopLimit)
+	s.Check(lab.Eventually(patience, func() error {
+		for _, m := range members {
+			if strings.Count(m.Log(), says) > failed[m] {
+				late = m
+				return nil
+			}
+		}
+		return errors.New("no renewal was due while the authority was away")
+	}))
+	s.Check(s.Discovery.Restart())
+	s.Check(lab.Eventually(patience, func() error {
+		if now, err := late.serial(); err != nil || now == serials[late] {
+			return fmt.Errorf("serial %s, %w\n%s", now, err, late.Log())
+		}
+		return nil
+	}))
+	return late
 }
 
 // The status names the command that mends a dead token, and Envoy stays.

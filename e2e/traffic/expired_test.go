@@ -1,0 +1,97 @@
+package traffic
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The certificates of two agents end while the authority is away, and their tokens are revoked. Both say so, and no request is served by such a
+// certificate; when the authority is back they name the one command. It mends them: no Envoy starts again, and no back-off is waited for.
+func TestATokenMendsAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, "--caTTL", "10s")
+	tokens := map[string]string{"server": s.token("server"), "client": s.token("client")}
+	server := s.join("server", tokens["server"]).await()
+	client := s.join("client", tokens["client"]).await()
+	members, envoys := []*member{server, client}, map[*member]int{}
+	s.serves(server, lab.Port(t), s.BackendAt("127.0.0.1", "app"), "server", "{tls: {mode: ISTIO_MUTUAL}, connectionPool: {http: {maxRequestsPerConnection: 1}}}")
+	client.gets("app")
+	for _, m := range members {
+		var err error
+		envoys[m], err = m.Envoy()
+		s.Check(err)
+	}
+	s.Discovery.Stop(lab.StopLimit)
+	for _, token := range tokens {
+		s.command("discovery", "token", "revoke", strings.Split(token, "-")[1], "--caDir", s.authority)
+	}
+	for _, m := range members {
+		m.tells("expired at", "connection refused")
+		if log := m.Log(); !strings.Contains(log, "certificates cannot be used") || !strings.Contains(log, "expired at") {
+			t.Errorf("the log does not tell that the certificate has expired:\n%s", log)
+		}
+	}
+	if body, err := client.get(); err == nil {
+		t.Errorf("served with expired certificates: %s", body)
+	}
+	s.Check(s.Discovery.Restart())
+	for _, m := range members {
+		m.tells("expired at", "401 Unauthorized", "agent join --token TOKEN")
+		if log := m.Log(); !strings.Contains(log, "agent join --token TOKEN") {
+			t.Errorf("the log does not name the command:\n%s", log)
+		}
+	}
+	began := time.Now()
+	for _, m := range members {
+		s.command("agent", "join", "--token", s.token(m.account), "--caToken", m.tokens)
+	}
+	client.gets("app")
+	t.Logf("two tokens mended in %s", time.Since(began).Round(10*time.Millisecond))
+	for _, m := range members {
+		if now, err := m.Envoy(); err != nil || now != envoys[m] {
+			t.Errorf("%s: Envoy %d, %v; want the same, %d", m.Name, now, err, envoys[m])
+		}
+	}
+}
+
+// command runs one of our programs, and returns what it says.
+func (s *signed) command(program string, args ...string) string {
+	s.T.Helper()
+	out, err := exec.CommandContext(s.T.Context(), filepath.Join(s.Bin, program), args...).CombinedOutput()
+	if err != nil {
+		s.T.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// tells waits until the status and the readiness of an agent, which is not ready, have all of these words.
+func (m *member) tells(words ...string) {
+	m.s.T.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: lab.StopLimit}
+	if err := lab.Eventually(patience, func() error {
+		for path, status := range map[string]int{"/status": http.StatusOK, "/healthz/ready": http.StatusServiceUnavailable} {
+			a, err := lab.Exchange(client, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", m.status, path))
+			if err == nil {
+				err = lab.Status(status)(a)
+			}
+			for _, word := range words {
+				if err == nil && !strings.Contains(a.Body, word) {
+					err = fmt.Errorf("%s of %s has no %q: %s", path, m.Name, word, a.Body)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		m.s.T.Fatalf("%v\n%s", err, m.Log())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,20 @@ type peers struct {
 	taken   atomic.Int64   // connections to the programs
 }
 
-const meshClient = "spiffe://cluster.local/ns/default/sa/client"
+const (
+	meshClient  = "spiffe://cluster.local/ns/default/sa/client"
+	aliasClient = "spiffe://old.test/ns/default/sa/client" // of trustDomainAliases
+)
+
+// withAlias writes a MeshConfig with an alias of the trust domain, and returns discovery's flags.
+func withAlias(t *testing.T) []string {
+	t.Helper()
+	settings := filepath.Join(t.TempDir(), "mesh.yaml")
+	if err := os.WriteFile(settings, []byte("trustDomainAliases: [old.test]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--meshConfig", settings}
+}
 
 func newPeers(t *testing.T, flags ...string) *peers {
 	t.Helper()
@@ -160,6 +174,7 @@ func (p *peers) foreign() map[string]*tls.Config {
 	for name, own := range map[string][]tls.Certificate{
 		"no certificate":             nil,
 		"foreign root":               p.certificate(other, meshClient, as),
+		"an alias as a part":         p.certificate(p.ca.Authority, "spiffe://old.test.evil/ns/default/sa/client", as),
 		"another trust domain":       p.certificate(p.ca.Authority, "spiffe://cluster.local.evil/ns/default/sa/client", as),
 		"the domain as a part":       p.certificate(p.ca.Authority, "spiffe://evil/cluster.local/ns/default/sa/client", as),
 		"a name of DNS":              p.certificate(p.ca.Authority, "cluster.local", as),
@@ -182,14 +197,16 @@ func (p *peers) foreign() map[string]*tls.Config {
 // and the mesh arrive, all of them; under DISABLE plain text does.
 func TestPeerAuthentication(t *testing.T) {
 	t.Parallel()
-	p := newPeers(t)
+	p := newPeers(t, withAlias(t)...)
 	own := p.certificate(p.ca.Authority, meshClient, func(*x509.Certificate) {})
-	mesh := func(protocol string) *tls.Config {
+	alias := p.certificate(p.ca.Authority, aliasClient, func(*x509.Certificate) {})
+	as := func(own []tls.Certificate, protocol string) *tls.Config {
 		if protocol == "HTTP" {
 			return meshTLS(own, "istio-http/1.1", "istio", "http/1.1")
 		}
 		return meshTLS(own, "istio")
 	}
+	mesh := func(protocol string) *tls.Config { return as(own, protocol) }
 	for protocol := range p.ports {
 		p.reaches(protocol, nil, true)
 		p.reaches(protocol, mesh(protocol), true)
@@ -207,6 +224,7 @@ func TestPeerAuthentication(t *testing.T) {
 		p.reaches(protocol, nil, false)
 		p.reaches(protocol, mesh(protocol), true)
 		p.reaches(protocol, meshTLS(own), true) // without a name of Istio's
+		p.reaches(protocol, as(alias, protocol), true)
 	}
 	before, connected, tried := p.arrived.Load(), p.taken.Load(), 0
 	for name, config := range p.foreign() {
@@ -234,6 +252,12 @@ func TestPeerAuthentication(t *testing.T) {
 	p.Apply("PeerAuthentication server", fmt.Sprintf("selector: {matchLabels: {app: server}}\nportLevelMtls: {%d: {mode: DISABLE}}", p.ports["TCP"]))
 	p.reaches("TCP", nil, true)
 	p.reaches("HTTP", nil, false)
+	p.Apply("PeerAuthentication server", fmt.Sprintf("selector: {matchLabels: {app: server}}\nmtls: {mode: UNSET}\n"+
+		"portLevelMtls: {%d: {mode: DISABLE}, %d: {mode: UNSET}}", p.ports["HTTP"], p.ports["TCP"]))
+	p.reaches("HTTP", nil, true) // UNSET is what the namespace has
+	p.reaches("TCP", nil, false)
+	p.reaches("", nil, false)
+	p.reaches("", mesh(""), true)
 	p.Apply("PeerAuthentication server", fmt.Sprintf("selector: {matchLabels: {app: server}}\nmtls: {mode: DISABLE}\nportLevelMtls: {%d: {mode: STRICT}}", p.ports["TCP"]))
 	p.reaches("TCP", nil, false)
 	p.reaches("HTTP", nil, true)
@@ -244,13 +268,45 @@ func TestPeerAuthentication(t *testing.T) {
 	p.Apply("PeerAuthentication default", "mtls: {mode: DISABLE}")
 	p.reaches("HTTP", nil, true) // the last good form of the broken one
 	p.reaches("TCP", nil, false)
+
+	p.Discovery.Stop(lab.StopLimit)
+	p.Check(p.Discovery.Restart()) // which knows no earlier form of the broken one
+	for protocol := range p.ports {
+		p.reaches(protocol, nil, false)
+		p.reaches(protocol, mesh(protocol), true)
+	}
+	p.Remove("PeerAuthentication", "server")
+	p.reaches("TCP", nil, true)
+	p.ownMode(mesh("HTTP"), as(alias, "HTTP"))
+}
+
+// ownMode checks a port of a Sidecar with tls of mode ISTIO_MUTUAL, which a PeerAuthentication of mode DISABLE does not open.
+func (p *peers) ownMode(served ...*tls.Config) {
+	p.T.Helper()
+	const port = "of ISTIO_MUTUAL"
+	p.ports[port] = lab.Port(p.T)
+	p.Apply("Sidecar server", fmt.Sprintf("workloadSelector: {labels: {app: server}}\negress: [{hosts: [./nobody.test]}]\n"+
+		"ingress: [{port: {number: %d, name: http, protocol: HTTP}, bind: %s, defaultEndpoint: \"127.0.0.1:%d\", tls: {mode: ISTIO_MUTUAL}}]",
+		p.ports[port], p.server, p.ports["HTTP"]))
+	for _, config := range served {
+		p.reaches(port, config, true)
+	}
+	before := p.taken.Load()
+	for name, config := range p.foreign() {
+		if got, err := p.dial(port, config); err == nil {
+			p.T.Errorf("port %s: %s is answered by %q", port, name, got)
+		}
+	}
+	if n := p.taken.Load() - before; n > 0 {
+		p.T.Errorf("port %s: %d foreign connections were made to the program", port, n)
+	}
 }
 
 // A client with a certificate speaks mutual TLS by itself, and checks the server's account; one without a certificate is closed out by
 // STRICT. What it says of itself in a header does not count.
 func TestAutomaticMutualTLS(t *testing.T) {
 	t.Parallel()
-	p := newPeers(t)
+	p := newPeers(t, withAlias(t)...)
 	p.Apply("PeerAuthentication default", "mtls: {mode: STRICT}")
 	client := p.SidecarEnvoyWith("client", "", p.metadata("client", meshClient))
 	bare := p.SidecarEnvoy("bare", "")
@@ -260,6 +316,7 @@ func TestAutomaticMutualTLS(t *testing.T) {
 		t.Errorf("the workload is told of the client: %s", a.Body)
 	}
 	bare.Until(lab.Status(503), target)
+	p.aliasServers(client)
 
 	p.Apply("ServiceEntry app", fmt.Sprintf("hosts: [app.test]\nlocation: MESH_INTERNAL\nresolution: STATIC\nports: [{number: %d, name: http, protocol: HTTP}]\n"+
 		"endpoints: [{address: %s, serviceAccount: other, labels: {app: server}}]", p.ports["HTTP"], p.server))
@@ -270,4 +327,20 @@ func TestAutomaticMutualTLS(t *testing.T) {
 	p.Apply("PeerAuthentication default", "mtls: {mode: DISABLE}")
 	client.Until(lab.Status(200), target)
 	bare.Until(lab.Status(200), target)
+}
+
+// aliasServers checks that a client takes a server whose certificate has the service's account in an alias of the trust domain, and in no other domain.
+func (p *peers) aliasServers(client *lab.Proxy) {
+	p.T.Helper()
+	for host, id := range map[string]string{"alias.test": "spiffe://old.test/ns/default/sa/server", "foreign.test": "spiffe://old.test.evil/ns/default/sa/server"} {
+		b := p.encrypted(host, &tls.Config{
+			Certificates: p.certificate(p.ca.Authority, id, func(*x509.Certificate) {}), ClientCAs: p.ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
+		})
+		p.ServiceOf(host, "HTTP", fmt.Sprintf("{address: %s, ports: {http: %d}, serviceAccount: server}", b.IP, b.Port))
+	}
+	client.Until(lab.From("alias.test"), "http://alias.test/")
+	client.Until(lab.Status(503), "http://foreign.test/")
+	if n := client.Stat(`^cluster\.outbound\|80\|\|foreign\.test\.ssl\.fail_verify_san$`); n == 0 {
+		p.T.Error("Envoy counts no certificate of another trust domain")
+	}
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// asked answers Envoy's questions: a request with a pass is let in.
+// asked answers Envoy's questions: a request with a pass is let in, and a connection from one address.
 type asked struct {
 	authv3.UnimplementedAuthorizationServer
+	from string
 }
 
-func (asked) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+func (a asked) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	request := r.GetAttributes().GetRequest().GetHttp()
 	if request != nil && request.Headers["x-pass"] == "" {
 		return &authv3.CheckResponse{
@@ -36,13 +37,13 @@ func (asked) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResp
 			}},
 		}, nil
 	}
-	if request == nil { // a connection
+	if from := r.GetAttributes().GetSource().GetAddress().GetSocketAddress().GetAddress(); request == nil && from != a.from { // a connection
 		return &authv3.CheckResponse{Status: &statusv3.Status{Code: int32(codes.PermissionDenied)}}, nil
 	}
 	return &authv3.CheckResponse{
 		Status: &statusv3.Status{Code: int32(codes.OK)},
 		HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{Headers: []*corev3.HeaderValueOption{
-			{Header: &corev3.HeaderValue{Key: "x-user", Value: "of grpc, body " + request.Body}},
+			{Header: &corev3.HeaderValue{Key: "x-user", Value: "of grpc, body " + request.GetBody()}},
 		}}},
 	}, nil
 }
@@ -94,7 +95,8 @@ func (m *mesh) serveProviders() {
 	m.ServiceOf("http.test", "HTTP", at)
 	l, at = endpoint()
 	rpc := grpc.NewServer()
-	authv3.RegisterAuthorizationServer(rpc, asked{})
+	m.from = m.Address()
+	authv3.RegisterAuthorizationServer(rpc, asked{from: m.from})
 	go rpc.Serve(l)
 	m.T.Cleanup(rpc.Stop)
 	m.ServiceOf("grpc.test", "GRPC", at)

@@ -3,11 +3,14 @@ package policies
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/crd"
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -19,6 +22,7 @@ type mesh struct {
 	plain, secured int // ports of the gateway
 	roots          *lab.Authority
 	serial         int64
+	from           string // the address from which the provider of gRPC lets connections in
 }
 
 func newMesh(t *testing.T, flags ...string) *mesh {
@@ -140,25 +144,100 @@ func TestAnUnreadablePolicyOpensNothing(t *testing.T) {
 	m.answers(map[string]int{"": 403, "reader": 200})
 }
 
-// A sidecar keeps out from its workload whom a policy with its labels names, and no other sidecar does.
+// A sidecar keeps out from its workload whom a policy with its labels names, checks the tokens that a RequestAuthentication with its labels
+// names, and asks the provider of a CUSTOM policy about requests and connections. No other sidecar does.
 func TestAPolicyAtASidecar(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t)
-	ports := map[string]int{}
+	m := newMesh(t, meshOfProviders(t)...)
+	m.serveProviders()
+	ports, bytes := map[string]int{}, lab.Port(t)
 	for _, name := range []string{"web", "shop"} {
 		b := m.BackendAt("127.0.0.1", name)
 		ports[name] = lab.Port(t)
-		m.Apply("Sidecar "+name, fmt.Sprintf(`
-		workloadSelector: {labels: {app: %s}}
-		ingress: [{port: {number: %d, name: http, protocol: HTTP}, bind: 127.0.0.1, captureMode: NONE, defaultEndpoint: "127.0.0.1:%d"}]`, name, ports[name], b.Port))
+		ingress := fmt.Sprintf(`{port: {number: %d, name: http, protocol: HTTP}, bind: 127.0.0.1, captureMode: NONE, defaultEndpoint: "127.0.0.1:%d"}`, ports[name], b.Port)
+		if name == "web" {
+			ingress += fmt.Sprintf(`, {port: {number: %d, name: tcp, protocol: TCP}, bind: 127.0.0.1, captureMode: NONE, defaultEndpoint: "127.0.0.1:%d"}`, bytes, lab.Doubling(t))
+		}
+		m.Apply("Sidecar "+name, fmt.Sprintf("workloadSelector: {labels: {app: %s}}\ningress: [%s]", name, ingress))
 		m.SidecarEnvoy(name, "")
 	}
-	ask := func(name, path string, status int) {
+	ask := func(name, path string, status int, header ...string) {
 		t.Helper()
-		m.Await(lab.ClientTo(fmt.Sprintf("127.0.0.1:%d", ports[name]), nil), "http://"+name+".test"+path, lab.Status(status))
+		client := lab.ClientTo(fmt.Sprintf("127.0.0.1:%d", ports[name]), nil)
+		m.Check(lab.Eventually(lab.StopLimit, func() error {
+			a, err := lab.Exchange(client, http.MethodGet, "http://"+name+".test"+path, header...)
+			if err == nil {
+				err = lab.Status(status)(a)
+			}
+			if err != nil {
+				return fmt.Errorf("%s%s with %v: %w", name, path, header, err)
+			}
+			return nil
+		}))
 	}
-	m.policy("secret", `{selector: {matchLabels: {app: web}}, action: DENY, rules: [{to: [{operation: {paths: ["/secret/{**}"]}}]}]}`)
+	const web = "selector: {matchLabels: {app: web}}"
+	m.policy("secret", `{`+web+`, action: DENY, rules: [{to: [{operation: {paths: ["/secret/{**}"]}}]}]}`)
 	ask("web", "/secret/x", 403)
 	ask("web", "/open", 200)
 	ask("shop", "/secret/x", 200)
+
+	one, stranger := newIssuer(t, "one.test"), newIssuer(t, "one.test")
+	m.authentication("web", fmt.Sprintf("{%s, jwtRules: [{issuer: one.test, jwks: '%s', spaceDelimitedClaims: [roles]}]}", web, one.keys()))
+	admin, reader := bearer(one.token(t, map[string]any{"roles": "a admin"})), bearer(one.token(t, nil))
+	ask("web", "/open", 401, bearer(stranger.token(t, nil))...)
+	ask("web", "/open", 200, reader...)
+	ask("web", "/open", 200)
+	ask("shop", "/open", 200, bearer("nonsense")...)
+	m.policy("admins", "{"+web+`, rules: [{when: [{key: "request.auth.claims[roles]", values: [admin]}]}, {from: [{source: {requestPrincipals: ["one.test/reader"]}}], to: [{operation: {paths: [/read]}}]}]}`)
+	ask("web", "/open", 403)
+	ask("web", "/open", 403, reader...)
+	ask("web", "/read", 200, reader...)
+	ask("web", "/open", 200, admin...)
+	ask("shop", "/open", 200)
+	m.Check(os.Remove(filepath.Join(m.Config, "admins.yaml")))
+	ask("web", "/open", 200)
+
+	m.policy("asked", "{"+web+`, action: CUSTOM, provider: {name: grpc}, rules: [{to: [{operation: {paths: ["/in/{**}"]}}]}]}`)
+	ask("web", "/in/a", 402)
+	ask("web", "/in/a", 200, "x-pass", "1")
+	ask("web", "/open", 200)
+	ask("shop", "/in/a", 200)
+	m.askedOfConnections(bytes, web)
+}
+
+// askedOfConnections has the provider of gRPC decide about the connections to a port of TCP, by the address from which they come.
+func (m *mesh) askedOfConnections(port int, selector string) {
+	m.T.Helper()
+	dial := func(from string) error {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: lab.StopLimit}
+		c, err := d.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		m.Check(c.SetDeadline(time.Now().Add(lab.StopLimit)))
+		if _, err := c.Write([]byte("hello")); err != nil {
+			return err
+		}
+		_, err = io.ReadFull(c, make([]byte, 10))
+		return err
+	}
+	served := func(from string, want bool) {
+		m.T.Helper()
+		m.Check(lab.Eventually(lab.StopLimit, func() error {
+			if err := dial(from); (err == nil) != want {
+				return fmt.Errorf("a connection from %s: %w; served: want %t", from, err, want)
+			}
+			return nil
+		}))
+	}
+	other := m.Address()
+	served(other, false) // the policy that denies paths closes ports without paths
+	for _, name := range []string{"secret", "asked"} {
+		m.Check(os.Remove(filepath.Join(m.Config, name+".yaml")))
+	}
+	served(other, true)
+	m.policy("connections", fmt.Sprintf(`{%s, action: CUSTOM, provider: {name: grpc}, rules: [{to: [{operation: {ports: ["%d"]}}]}]}`, selector, port))
+	served(other, false)
+	served(m.from, true)
 }

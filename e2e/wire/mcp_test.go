@@ -67,6 +67,19 @@ kind: ProxyConfig
 metadata: {name: proxy, namespace: edge}
 spec: {selector: {matchLabels: {app: edge}}, concurrency: 0, environmentVariables: {A: b}}
 ---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: tokens, namespace: edge}
+spec:
+  selector: {matchLabels: {app: edge}}
+  jwtRules:
+  - issuer: one.test
+    audiences: [web]
+    jwks: '{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}'
+    fromHeaders: [{name: x-token, prefix: "T "}]
+    forwardOriginalToken: true
+    outputClaimToHeaders: [{header: x-sub, claim: sub}]
+---
 apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: side, namespace: edge}
@@ -84,7 +97,7 @@ spec: {metadata: {labels: {app: edge}}, template: {ports: {http: 8080}, serviceA
 ` + aside
 
 // kindCount is how many objects kinds has.
-const kindCount = 10
+const kindCount = 11
 
 // configuration reads what /debug/configz of a control plane, ours or Istio's, shows: kind/namespace/name to spec. MeshConfig is not
 // among it, for each has its own.

@@ -2,6 +2,8 @@ package config
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,6 +68,39 @@ func walk(m protoreflect.MessageDescriptor, above string, depth int, visit func(
 	}
 }
 
+// shown names the tests, with a real Envoy, that show the effect of the fields of policies.
+var shown = map[string]string{
+	"PeerAuthentication": "Shown at a real Envoy by TestPeerAuthentication (every mode and scope, ports, UNSET, a policy with an error, trustDomainAliases, 45 kinds of foreign " +
+		"connections), TestAutomaticMutualTLS (clients) and TestPoliciesOverMutualTLS in `e2e/traffic`; TestStrictPods in `e2e/pod` shows ports that are intercepted.",
+	"AuthorizationPolicy": "Shown at a real Envoy by TestRowsAtEnvoy (each field, by the rows of `discovery/authz/testdata/rows.yaml`), TestClaims (request.auth), TestCustom (CUSTOM, " +
+		"over HTTP and gRPC), TestAPolicyAtASidecar (the same at a sidecar, and CUSTOM over TCP) and TestAPolicyOnItsWholeWay in `e2e/policies`; TestPoliciesOverMutualTLS in `e2e/traffic`.",
+	"RequestAuthentication": "Shown at a real Envoy by TestTokens (each field of jwtRules), TestAPolicyAtASidecar, TestKeysAreFetched (jwksUri), TestRoutesByClaims and " +
+		"TestABrokenRequestAuthenticationTakesNoToken in `e2e/policies`.",
+}
+
+// The tests that the tables name are there.
+func TestShownByTestsThatExist(t *testing.T) {
+	files, err := filepath.Glob("../../e2e/*/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for kind, text := range shown {
+		for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(text, -1) {
+			if !strings.Contains(all.String(), "func "+name+"(") {
+				t.Errorf("%s: no test %s", kind, name)
+			}
+		}
+	}
+}
+
 // docs/compat.md is the table that the validator uses.
 func TestCompatIsTheTable(t *testing.T) {
 	head, err := os.ReadFile("compat.md")
@@ -125,6 +160,9 @@ func tables() string {
 				path = "all others"
 			}
 			b.WriteString("| " + path + " | " + verdict + " | " + strings.ReplaceAll(s.Note, "|", "\\|") + " |\n")
+		}
+		if text := shown[name]; text != "" {
+			b.WriteString("\n" + text + "\n")
 		}
 	}
 	return b.String()

@@ -308,18 +308,24 @@ func (w *world) refusals(t *testing.T) {
 // istioDefinitions are those of networking.istio.io that the project's version of istio.io/api ships.
 func istioDefinitions(t testing.TB) string {
 	t.Helper()
+	return definitionsOf(t, "networking.istio.io", 8)
+}
+
+// definitionsOf returns Istio's definitions of the kinds of a group, of which there are so many at least.
+func definitionsOf(t testing.TB, group string, least int) string {
+	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
 	check(t, err)
 	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "kubernetes", "customresourcedefinitions.gen.yaml"))
 	check(t, err)
 	var out []string
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
-		if strings.Contains(document, "group: networking.istio.io") {
+		if strings.Contains(document, "group: "+group+"\n") {
 			out = append(out, document)
 		}
 	}
-	if len(out) < 8 {
-		t.Fatalf("there are %d definitions of networking.istio.io, want 8 or more", len(out))
+	if len(out) < least {
+		t.Fatalf("there are %d definitions of %s, want %d or more", len(out), group, least)
 	}
 	return strings.Join(out, "\n---\n")
 }

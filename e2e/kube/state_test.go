@@ -38,13 +38,43 @@ func (w *world) client(name, ip string) (proxy string) {
 	return fmt.Sprintf("127.0.0.1:%d", number)
 }
 
-// A ConfigMap of MeshConfig is broken, or the API server is away, while discovery is restarted: what MeshConfig closes stays
-// closed, for an Envoy that is new too, and what was served is served. The mend arrives.
+// A ConfigMap of MeshConfig is broken, or the API server is away, while discovery is restarted: what MeshConfig and an AuthorizationPolicy close
+// stays closed, for an Envoy that is new too, and what was served is served. The mend arrives.
 func TestAStartWithABrokenConfigMap(t *testing.T) { lab.InNetworkNamespace(t, brokenConfigMap) }
+
+// denied has each sidecar open a port, of which a policy closes a path.
+const denied = `
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: echo, namespace: default}
+spec:
+  workloadSelector: {labels: {app: echo}}
+  ingress: [{port: {number: %d, name: http, protocol: HTTP}, defaultEndpoint: "127.0.0.1:%d"}]
+  egress: [{hosts: ["*/*"]}]
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: secret, namespace: default}
+spec: {selector: {matchLabels: {app: echo}}, action: DENY, rules: [{to: [{operation: {paths: [/secret]}}]}]}
+`
+
+// denies waits until a sidecar serves, and shows that it has never served what the policy closes.
+func denies(t *testing.T, ip string, port int) {
+	t.Helper()
+	check(t, lab.Eventually(time.Minute, func() error {
+		if body, err := lab.Get(fmt.Sprintf("http://%s:%d/secret", ip, port)); err == nil {
+			t.Errorf("%s has answered with %q, which the policy closes", ip, body)
+		}
+		_, err := lab.Get(fmt.Sprintf("http://%s:%d/open", ip, port))
+		return err
+	}))
+}
 
 func brokenConfigMap(t *testing.T) {
 	w := emptyWorld(t)
-	w.hand.apply(echo)
+	own, opened := backend(t, "own", "127.0.0.1"), lab.Port(t)
+	w.hand.apply(istioDefinitions(t) + "\n---\n" + definitionsOf(t, "security.istio.io", 3) + "\n---\n" + echo + fmt.Sprintf(denied, opened, own))
 	remotePod(t, w.hand, "home", "10.1.0.10")
 	settings := func(mesh string) {
 		w.hand.apply(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mesh, namespace: default}\ndata: {mesh: %q}", mesh))
@@ -65,6 +95,7 @@ func brokenConfigMap(t *testing.T) {
 	}
 	first := w.client("first", "10.1.0.1")
 	closed(first)
+	denies(t, "10.1.0.1", opened)
 	load := lab.StartLoad(first, "http://echo/", 2, 1)
 
 	w.kill(w.discovery, state, "meshConfigMap", "Kubernetes", "kubernetesConfig")
@@ -73,6 +104,7 @@ func brokenConfigMap(t *testing.T) {
 	w.page("/ready?verbose", "source meshConfigMap: 1 groups are from before the start")
 	w.page("/ready?verbose", "malformed: MeshConfig: data.mesh, line ")
 	closed(w.client("second", "10.1.0.2"))
+	denies(t, "10.1.0.2", opened)
 
 	w.kill(w.discovery, "")
 	w.server.Signal(syscall.SIGKILL)
@@ -81,6 +113,7 @@ func brokenConfigMap(t *testing.T) {
 	check(t, w.discovery.Restart())
 	w.page("/ready?verbose", "source Kubernetes: 3 groups are from before the start")
 	closed(w.client("third", "10.1.0.3"))
+	denies(t, "10.1.0.3", opened)
 	closed(first)
 
 	w.start()

@@ -64,7 +64,7 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 			l.report(seen, last)
 			last = &seen
 		}
-		recheck.Reset(seen.changes(time.Now(), l.Recheck))
+		recheck.Reset(Changes(seen.Infos, time.Now(), l.Recheck))
 		select {
 		case _, open := <-ticks:
 			if !open {
@@ -165,10 +165,10 @@ func check(files Files, contents map[string][]byte, now time.Time) (Info, error)
 	return info, err
 }
 
-// changes returns after how long the same files may be judged in another way, since a certificate begins or ends: at most most.
-func (o Observation) changes(now time.Time, most time.Duration) time.Duration {
+// Changes returns after how long the same files may be judged in another way, since a certificate begins or ends: at most most.
+func Changes(infos []Info, now time.Time, most time.Duration) time.Duration {
 	const after = time.Millisecond // a certificate is valid at its last moment
-	for _, info := range o.Infos {
+	for _, info := range infos {
 		for _, at := range []time.Time{info.NotBefore, info.Ends} {
 			if left := at.Sub(now) + after; left > 0 {
 				most = min(most, left)

@@ -156,7 +156,7 @@ func TestWhenTheJudgementChanges(t *testing.T) {
 		"its beginning":          {[]Info{{NotBefore: at(5 * time.Second), Ends: at(10 * time.Second)}}, 5*time.Second + time.Millisecond},
 		"of two":                 {[]Info{{}, {NotBefore: at(-time.Hour), Ends: at(time.Second)}}, time.Second + time.Millisecond},
 	} {
-		if got := (Observation{Infos: c.infos}).changes(now, time.Minute); got != c.want {
+		if got := Changes(c.infos, now, time.Minute); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

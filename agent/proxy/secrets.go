@@ -72,6 +72,8 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 	own, files := s.own, s.files
 	f := fileWatch{ticks: make(chan struct{}, 1), log: s.log}
 	defer f.stop()
+	changes := time.NewTimer(recheck)
+	defer changes.Stop()
 	for {
 		if now, err := s.readOwn(time.Now()); err == nil && now.Cover(own) {
 			own = now
@@ -84,14 +86,23 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 		all := maps.Clone(files)
 		maps.Copy(all, own)
 		s.server.Set(all)
+		changes.Reset(cert.Changes(infosOf(seen), time.Now(), recheck))
 		select {
 		case <-ctx.Done():
 			return
+		case <-changes.C:
 		case <-ticks:
 		case <-f.ticks:
 		case <-s.server.AskedCh():
 		}
 	}
+}
+
+func infosOf(seen []sds.Seen) (out []cert.Info) {
+	for _, one := range seen {
+		out = append(out, one.Info)
+	}
+	return out
 }
 
 // readOwn reads the workload's certificate. A file that is missing is left out.

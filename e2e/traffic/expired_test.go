@@ -38,6 +38,12 @@ func TestATokenMendsAnExpiredCertificate(t *testing.T) {
 			t.Errorf("the log does not tell that the certificate has expired:\n%s", log)
 		}
 	}
+	s.Check(lab.Eventually(lab.StopLimit, func() error { // of the files that its Sidecar names, sooner than they are looked at again
+		if log := server.Log(); !strings.Contains(log, "a certificate that discovery names cannot be used") {
+			return fmt.Errorf("the log does not tell that a certificate of discovery's has expired:\n%s", log)
+		}
+		return nil
+	}))
 	if body, err := client.get(); err == nil {
 		t.Errorf("served with expired certificates: %s", body)
 	}

@@ -284,12 +284,14 @@ func (s *signed) away(members ...*member) (late *member) {
 	serials, failed := map[*member]string{}, map[*member]int{}
 	const says = "certificate not renewed"
 	for _, m := range members {
-		var err error
-		serials[m], err = m.serial()
-		s.Check(err)
 		failed[m] = strings.Count(m.Log(), says)
 	}
 	s.Discovery.Stop(lab.StopLimit)
+	for _, m := range members {
+		var err error
+		serials[m], err = m.serial()
+		s.Check(err)
+	}
 	s.Check(lab.Eventually(patience, func() error {
 		for _, m := range members {
 			if strings.Count(m.Log(), says) > failed[m] {

@@ -3,8 +3,10 @@
 package registries
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,4 +113,34 @@ spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {principals
 		}
 		return nil
 	}))
+	l.renews("web", "client", net.JoinHostPort(ip, fmt.Sprint(port)))
+}
+
+// renews has Consul forget the leaves that it keeps, by a restart, and runs the script again for a server and its client: the server presents a
+// new certificate, and no request fails.
+func (l leaf) renews(server, client, address string) {
+	l.w.T.Helper()
+	load := l.w.load("http://web.test/")
+	old := l.pair(server)
+	l.server.kill()
+	l.server.restart()
+	l.write(server)
+	l.write(client)
+	now := l.pair(server)
+	if now.Leaf.SerialNumber.Cmp(old.Leaf.SerialNumber) == 0 {
+		l.w.T.Fatalf("the second run of the script has written the serial %d again", now.Leaf.SerialNumber)
+	}
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: "web.test", NextProtos: []string{"istio"}, Certificates: []tls.Certificate{l.pair(client)}}
+	l.w.check(lab.Eventually(stopLimit, func() error { return lab.Presents(address, config, now.Leaf.SerialNumber.Int64()) }))
+	l.w.thousand(load)
+	lab.Unharmed(l.w.T, load)
+}
+
+// pair is the certificate that the script has written for a service.
+func (l leaf) pair(service string) tls.Certificate {
+	l.w.T.Helper()
+	in := func(name string) string { return filepath.Join(l.w.Dir, service+"-certs", name) }
+	pair, err := tls.LoadX509KeyPair(in("cert-chain.pem"), in("key.pem"))
+	l.w.check(err)
+	return pair
 }

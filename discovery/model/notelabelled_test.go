@@ -101,6 +101,36 @@ func TestNotesOfDestinations(t *testing.T) {
 	}
 }
 
+// A note of an unknown subset says which there are, or that one is missing.
+func TestUnknownSubsetSaysWhichThereAre(t *testing.T) {
+	rule := func(n int) *Object {
+		d := &networking.DestinationRule{Host: "a"}
+		for i := range n {
+			d.Subsets = append(d.Subsets, &networking.Subset{Name: fmt.Sprintf("v%02d", n-i)})
+		}
+		return object("DestinationRule", "shop", "d", 1, d)
+	}
+	route := object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{"a"}, Http: []*networking.HTTPRoute{
+		{Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "a", Subset: "x"}}}},
+	}})
+	a := &Service{Host: "a.shop.svc.cluster.local", Namespace: "shop", Ports: []Port{{Number: 80}}}
+	for n, want := range map[int]string{
+		0:  "want a DestinationRule of it that has this subset, or a destination without one",
+		2:  "it has v01, v02",
+		12: "it has v01, v02, v03, v04, v05, v06, v07, v08, v09, v10 and 2 more",
+	} {
+		var got []string
+		for _, note := range meshOf([]*Object{rule(n), route}, a).Notes() {
+			if note.Code == UnknownSubset {
+				got = append(got, note.Message)
+			}
+		}
+		if want := "no DestinationRule of a.shop.svc.cluster.local has a subset x: requests are answered 503; " + want; len(got) != 1 || got[0] != want {
+			t.Errorf("%d subsets: got %q, want %q", n, got, want)
+		}
+	}
+}
+
 // Selectors are compared with a bounded number of workloads.
 func TestSelectedWorkloadsAreBounded(t *testing.T) {
 	var all []*Workload

@@ -136,8 +136,8 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	if service == nil {
 		if !j.noServices() {
 			j.unknownHost(meta, path+".host", host, so)
-		} else if d.Subset != "" && j.hasPolicy(host) && !j.hasSubset(host, d.Subset) {
-			j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s", host, d.Subset, so)
+		} else if d.Subset != "" && j.hasPolicy(host) {
+			j.toSubset(meta, path, host, d.Subset, so)
 		}
 		return
 	}
@@ -150,9 +150,24 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 			j.missing(UnknownPort, host, meta, path+".port.number", "%s has no port %d: %s; it has %s", host, port, so, ports(service))
 		}
 	}
-	if d.Subset != "" && !j.hasSubset(host, d.Subset) {
-		j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s", host, d.Subset, so)
+	if d.Subset != "" {
+		j.toSubset(meta, path, host, d.Subset, so)
 	}
+}
+
+// toSubset adds a note if no DestinationRule of a host has the subset, with those that it has.
+func (j *judge) toSubset(meta Meta, path, host, name, so string) {
+	names := j.subsets(host)
+	if slices.Contains(names, name) {
+		return
+	}
+	want := "want a DestinationRule of it that has this subset, or a destination without one"
+	if more := len(names) - maxNamed; more > 0 {
+		want = fmt.Sprintf("it has %s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	} else if len(names) > 0 {
+		want = "it has " + strings.Join(names, ", ")
+	}
+	j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s; %s", host, name, so, want)
 }
 
 // hidden adds a note if a destination of sidecars' routes is a service that their namespace does not see.
@@ -210,16 +225,23 @@ func (j *judge) hasPolicy(host string) bool {
 	return false
 }
 
-func (j *judge) hasSubset(host, name string) bool {
+// maxNamed bounds the names of a note.
+const maxNamed = 10
+
+// subsets are those of the DestinationRules of a host, by name.
+func (j *judge) subsets(host string) (names []string) {
 	j.needs(needPolicies, host)
 	for _, rules := range j.mesh.destinationRules {
 		for _, all := range rules.matching(host) {
-			if slices.ContainsFunc(all, func(r *Config[*networking.DestinationRule]) bool { return hasSubset(r, name) }) {
-				return true
+			for _, r := range all {
+				for _, s := range r.Spec.Subsets {
+					names = append(names, s.GetName())
+				}
 			}
 		}
 	}
-	return false
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func hasSubset(r *Config[*networking.DestinationRule], name string) bool {

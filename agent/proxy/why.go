@@ -24,7 +24,7 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 	if err != nil {
 		return status.Why{}, err
 	}
-	out := status.Why{At: time.Now(), Epoch: epoch, Since: started}
+	out := status.Why{At: time.Now(), Node: r.want.params.Node.String(), Epoch: epoch, Since: started}
 	var clusters map[string]why.Cluster
 	if filter := why.ClusterFilter(counters); filter != "" {
 		text, err := admin.Clusters(ctx, filter)

@@ -13,6 +13,7 @@ import (
 // Why is the document of /why: why requests failed, of the Envoy that serves.
 type Why struct {
 	At       time.Time     `json:"at"`
+	Node     string        `json:"node,omitempty"`
 	Epoch    int           `json:"epoch"`
 	Since    time.Time     `json:"since"` // of the counts: the Envoy's start
 	Findings []why.Finding `json:"findings"`

@@ -102,18 +102,35 @@ func Since(now, before []Finding) []Finding {
 
 // remedy is in the words of the configuration that has made the place: discovery's names of clusters have three bars.
 func (c cause) remedy(where string) string {
-	parts := strings.Split(printable(where), "|")
+	to := called(printable(where))
 	switch {
-	case c.kind == ofCluster && len(parts) != 4:
+	case c.kind == ofCluster && strings.Count(where, "|") != 3:
 		return cmp.Or(c.own, c.instead)
-	case c.kind == ofCluster && parts[0] == "outbound":
-		return strings.Replace(c.instead, hostAndPort, parts[3]+":"+parts[1], 1)
+	case c.kind == ofCluster && to != "":
+		return strings.Replace(c.instead, hostAndPort, to, 1)
 	}
 	return c.instead
 }
 
 // hostAndPort stands in a remedy for those of an outbound cluster.
 const hostAndPort = "HOST:PORT"
+
+// called is the service and port that a cluster of discovery calls, as HOST:PORT; "" for another one.
+func called(cluster string) string {
+	parts := strings.Split(cluster, "|")
+	if len(parts) != 4 || parts[0] != "outbound" {
+		return ""
+	}
+	return parts[3] + ":" + parts[1]
+}
+
+// To is the service and port that a finding is about, as HOST:PORT, if discovery has made its cluster and another workload is called; else "".
+func (f Finding) To() string {
+	if f.Kind != string(ofCluster) {
+		return ""
+	}
+	return called(f.Where)
+}
 
 // place names a place in words.
 func place(k kind, where string) string {

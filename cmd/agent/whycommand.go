@@ -104,12 +104,17 @@ func whyText(w status.Why) string {
 	} else {
 		fmt.Fprintf(&out, "Failures counted by the Envoy %s:\n", since)
 	}
+	led := map[string]bool{} // for one service the command is printed once
 	for _, f := range w.Findings {
 		flag := f.Flag
 		if flag == "" {
 			flag = emptyCell
 		}
 		fmt.Fprintf(&out, "\n%-4s %s\n     -> %s\n", printable(flag), printable(f.Text), printable(f.Instead))
+		if to := f.To(); to != "" && w.Node != "" && !led[to] {
+			led[to] = true
+			fmt.Fprintf(&out, "     -> discovery explain --from %s --to %s names the objects, with file and line\n", printable(w.Node), printable(to))
+		}
 	}
 	if len(w.Requests) > 0 {
 		fmt.Fprintf(&out, "\nThe last failed requests:\n")

@@ -190,15 +190,58 @@ func (b *browser) await(limit time.Duration, expression string) {
 	}
 }
 
+// virtual are the keys that a page does not see as a text alone: a browser acts by their number.
+var virtual = map[string]struct {
+	code int
+	text string
+}{"Enter": {13, "\r"}, "Tab": {9, ""}}
+
 // key presses a key, and a text is typed.
 func (b *browser) key(key string) {
 	b.t.Helper()
-	text := key
-	if len(key) > 1 {
-		text = map[string]string{"Enter": "\r"}[key]
+	press := map[string]any{"type": "keyDown", "key": key, "code": key, "text": key}
+	if known, found := virtual[key]; found {
+		press["windowsVirtualKeyCode"], press["text"] = known.code, known.text
 	}
-	b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "text": text, "code": key}, nil)
-	b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key}, nil)
+	b.call("Input.dispatchKeyEvent", press, nil)
+	press["type"], press["text"] = "keyUp", ""
+	b.call("Input.dispatchKeyEvent", press, nil)
+}
+
+// typed puts a text where the focus is, as a keyboard does.
+func (b *browser) typed(text string) {
+	b.t.Helper()
+	b.call("Input.insertText", map[string]any{"text": text}, nil)
+}
+
+// media emulates features of the device: pairs of a name and a value.
+func (b *browser) media(pairs ...string) {
+	b.t.Helper()
+	features := []map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		features = append(features, map[string]string{"name": pairs[i], "value": pairs[i+1]})
+	}
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": features}, nil)
+}
+
+// axe reports what axe-core finds in the page as it is now, in light and in dark.
+func (b *browser) axe(state string) {
+	b.t.Helper()
+	axe, err := os.ReadFile(lab.Path("bin", "axe.min.js"))
+	b.check(err)
+	b.eval(string(axe)+"; true", nil)
+	for _, scheme := range []string{"light", "dark"} {
+		b.media("prefers-color-scheme", scheme)
+		var found []struct {
+			ID, Help string
+			Nodes    []struct{ HTML string }
+		}
+		b.eval("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}).then(r => r.violations)", &found)
+		for _, v := range found {
+			b.t.Errorf("axe-core, %s, %s: %s: %s: %+v", state, scheme, v.ID, v.Help, v.Nodes)
+		}
+	}
+	b.media("prefers-color-scheme", "light")
 }
 
 // nothingWrong reports what the console has, and each request that went elsewhere.

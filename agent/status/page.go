@@ -214,7 +214,8 @@ func (o *document) certificates(d Document, now time.Time) {
 	o.table("Certificates", []string{"File", "Serial", "Left", "Until", "Fault"}, rows)
 }
 
-// exits writes the last exits with Envoy's last lines, which are masked when they are kept, and where the flight records are.
+// exits writes the last exits with Envoy's last lines, and where the flight records are. Lines are masked when they are kept; those of an earlier image of the agent
+// may be masked by less.
 func (o *document) exits(d Document, p Page) {
 	var rows [][]string
 	exits := []*Exit{d.Past.LastExit}
@@ -223,7 +224,7 @@ func (o *document) exits(d Document, p Page) {
 	}
 	for _, e := range exits {
 		if e != nil {
-			rows = append(rows, []string{clock(e.At), strconv.Itoa(e.Epoch), e.What, e.Exit, strings.Join(e.Lines, "\n")})
+			rows = append(rows, []string{clock(e.At), strconv.Itoa(e.Epoch), e.What, flight.MaskText(e.Exit), flight.MaskText(strings.Join(e.Lines, "\n"))})
 		}
 	}
 	o.table("Exits", []string{"At", "Epoch", "What", "Cause", "Last lines"}, rows)

@@ -23,7 +23,7 @@ const (
 func paged(t *testing.T) Config {
 	c := configOf(t, but(func(d *Document) {
 		d.Supervisor.Events = append(d.Supervisor.Events, agent.Event{At: liveAt, Note: agent.Failed, Epoch: 2, Why: script + " authorization: " + token})
-		d.Past.LastExit.Lines = []string{"a", script + "\x1b[31m"}
+		d.Past.LastExit.Lines = []string{"a", script + "\x1b[31m", "authorization: " + token}
 		d.Past.LastFailure = d.Past.LastExit
 	}))
 	c.Why = func(context.Context) (Why, error) {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +18,12 @@ import (
 // settings. It is for browsers on this host only.
 func TestWhyIsOnThePage(t *testing.T) {
 	t.Parallel()
-	f := startFailing(t)
+	const secret = "s3cret-abcdef-0123456789"
+	f := startFailingWith(t, func(text string) string { // a secret in what is configured, and in what Envoy prints
+		return strings.ReplaceAll(text, `"http_filters": [`, `"access_log": [{"name": "stderr", "typed_config": {
+			"@type": "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StderrAccessLog",
+			"log_format": {"text_format_source": {"inline_string": "asked with authorization: Bearer `+secret+`\n"}}}}], "http_filters": [`)
+	})
 	if got := f.get("/empty"); got != http.StatusServiceUnavailable {
 		t.Errorf("/empty: status %d, want 503", got)
 	}
@@ -27,10 +35,19 @@ func TestWhyIsOnThePage(t *testing.T) {
 	f.must(syscall.Kill(f.pid("serving"), syscall.SIGKILL))
 	f.must(f.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))
 	text = f.page("-epoch0.json</td>")
-	for _, want := range []string{"<strong>ready</strong>", "<td>Envoy ended unasked</td><td>killed by signal 9 (killed)", "Readiness until now: 3 changes"} {
+	for _, want := range []string{"asked with authorization: Bearer [masked]", "<strong>ready</strong>", "<td>Envoy ended unasked</td><td>killed by signal 9 (killed)", "Readiness until now: 3 changes"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+	record := f.flightRecord(text)
+	for where, text := range map[string]string{"page": text, "flight record": record} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the %s has a secret:\n%s", where, text)
+		}
+	}
+	if !strings.Contains(record, "asked with authorization: Bearer [masked]") || !strings.Contains(record, `"bootstrap"`) {
+		t.Errorf("the flight record lacks Envoy's line, or its bootstrap:\n%s", record)
 	}
 	request, err := http.NewRequest(http.MethodGet, "http://"+f.status+"/", nil)
 	f.must(err)
@@ -49,6 +66,42 @@ func TestWhyIsOnThePage(t *testing.T) {
 		if response.StatusCode != http.StatusForbidden {
 			t.Errorf("by %s: status %d, want 403", own, response.StatusCode)
 		}
+	}
+}
+
+// flightRecord reads the flight record that the page names.
+func (f *failing) flightRecord(page string) string {
+	f.t.Helper()
+	path := regexp.MustCompile(`<td>(/[^<]*-epoch0\.json)</td>`).FindStringSubmatch(page)
+	if path == nil {
+		f.t.Fatalf("the page names no flight record of epoch 0:\n%s", page)
+	}
+	text, err := os.ReadFile(path[1])
+	f.must(err)
+	return string(text)
+}
+
+// Of more failures of a real Envoy the page has the last twenty, the newest first.
+func TestThePageHasTheLastTwentyFailures(t *testing.T) {
+	t.Parallel()
+	f := startRecording(t)
+	const sent, shown = 25, 20
+	for i := range sent {
+		if got := f.get(fmt.Sprintf("/empty/%02d", i)); got != http.StatusServiceUnavailable {
+			t.Errorf("request %d: status %d, want 503", i, got)
+		}
+	}
+	_, table, found := strings.Cut(f.page(fmt.Sprintf("/empty/%02d of ", sent-1)), "<h2>The last failed requests</h2>")
+	table, _, _ = strings.Cut(table, "</table>")
+	var got, want []string
+	for _, m := range regexp.MustCompile(`<td>UH</td><td>503</td><td>GET [^<]*/empty/(\d+) of [^<]*</td>`).FindAllStringSubmatch(table, -1) {
+		got = append(got, m[1])
+	}
+	for i := range shown {
+		want = append(want, fmt.Sprintf("%02d", sent-1-i))
+	}
+	if !found || !slices.Equal(got, want) {
+		t.Errorf("the page has the failures %q, want %q:\n%s", got, want, table)
 	}
 }
 

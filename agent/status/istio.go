@@ -95,7 +95,9 @@ func (i *istio) labels(tags map[string]string, tcp bool) []byte {
 		add(prefix+"app", s.app)
 		add(prefix+"version", s.version)
 		add(prefix+"principal", s.principal)
-		add(prefix+"cluster", s.cluster)
+		if s.cluster != unknown || s.namespace == unknown { // Kiali leaves out a known namespace of a cluster that is called unknown, and not one without the label
+			add(prefix+"cluster", s.cluster)
+		}
 	}
 	add("destination_service", service[0])
 	add("destination_service_name", service[1])

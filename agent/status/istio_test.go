@@ -39,10 +39,10 @@ func TestIstioNames(t *testing.T) {
 	if err != nil || c.dropped != 0 {
 		t.Fatalf("dropped %d lines, %v", c.dropped, err)
 	}
-	own := `workload="web\"1",SIDE_workload_namespace="default",SIDE_canonical_service="web",SIDE_canonical_revision="v1",SIDE_app="web",SIDE_version="v1",SIDE_principal="unknown",SIDE_cluster="unknown"`
-	none := func(side, workload, namespace, principal string) string {
+	own := `workload="web\"1",SIDE_workload_namespace="default",SIDE_canonical_service="web",SIDE_canonical_revision="v1",SIDE_app="web",SIDE_version="v1",SIDE_principal="unknown"`
+	none := func(side, workload, namespace, principal string) string { // of a known namespace an unknown cluster is not told
 		return strings.NewReplacer("SIDE", side, "W", workload, "NS", namespace, "P", principal).Replace(
-			`SIDE_workload="W",SIDE_workload_namespace="NS",SIDE_canonical_service="unknown",SIDE_canonical_revision="unknown",SIDE_app="unknown",SIDE_version="unknown",SIDE_principal="P",SIDE_cluster="unknown"`)
+			`SIDE_workload="W",SIDE_workload_namespace="NS",SIDE_canonical_service="unknown",SIDE_canonical_revision="unknown",SIDE_app="unknown",SIDE_version="unknown",SIDE_principal="P"`)
 	}
 	source := "source_" + strings.ReplaceAll(own, "SIDE", "source")
 	for _, want := range []string{

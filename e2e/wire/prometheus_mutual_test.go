@@ -123,33 +123,20 @@ func TestPrometheusAnswersUnderMutualTLS(t *testing.T) {
 	m.check(err)
 	defer kept.Close()
 
-	sides := "source_workload_namespace,source_workload,source_canonical_service,source_canonical_revision,destination_service_namespace," +
-		"destination_service,destination_service_name,destination_workload_namespace,destination_workload,destination_canonical_service,destination_canonical_revision"
-	one := func(want map[string]string) func([]series) bool {
-		return func(got []series) bool {
-			if len(got) != 1 {
-				return false
-			}
-			for label, value := range want {
-				if got[0].Metric[label] != value {
-					return false
-				}
-			}
-			return true
+	const client, server = "spiffe://cluster.local/ns/default/sa/client", "spiffe://cluster.local/ns/default/sa/server"
+	for _, r := range kialiReporters {
+		for _, metric := range []string{"istio_tcp_received_bytes_total", "istio_tcp_sent_bytes_total"} {
+			unserved, incoming, outgoing := kiali(metric, kialiTCP, r.app, r.reporter, "default")
+			p.edges(unserved, kialiTCP, nil)
+			p.edges(incoming, kialiTCP, map[string]map[string]string{"client -> unknown at server.default": {"response_flags": "-"}})
+			p.edges(outgoing, kialiTCP, map[string]map[string]string{"client.default -> server at server": {"response_flags": "-", "destination_service_namespace": "default"}})
 		}
-	}
-	// Kiali's edges of TCP, by the source.
-	p.until(`sum(rate(istio_tcp_sent_bytes_total{reporter="source",source_workload_namespace="default"}[60s])) by (`+sides+`,response_flags) > 0`, one(map[string]string{
-		"source_workload": "client.default", "destination_workload": "server", "destination_workload_namespace": "default", "destination_service_name": "server",
-		"destination_service_namespace": "default", "response_flags": "-",
-	}))
-	// Kiali's padlock: each edge of the destination's report with its security and both identities, of requests and of TCP.
-	for _, metric := range []string{"istio_requests_total", "istio_tcp_received_bytes_total"} {
-		p.until(`sum(rate(`+metric+`{reporter="destination",destination_workload_namespace="default"}[60s])) by (`+sides+
-			`,source_principal,destination_principal,connection_security_policy) > 0`, one(map[string]string{
-			"source_workload": "client", "destination_workload": "server.default", "connection_security_policy": "mutual_tls",
-			"source_principal": "spiffe://cluster.local/ns/default/sa/client", "destination_principal": "spiffe://cluster.local/ns/default/sa/server",
-		}))
+		_, incoming, outgoing := kiali("istio_requests_total", kialiRequests, "", r.reporter, "default")
+		p.edges(incoming, kialiRequests, map[string]map[string]string{"client -> unknown at server.default": {"response_code": "200"}})
+		p.edges(outgoing, kialiRequests, map[string]map[string]string{"client.default -> server at server": {"response_code": "200"}})
+		p.edges(kialiPadlock(r.app, r.reporter, "default"), kialiSecurity, map[string]map[string]string{"client -> unknown at server.default": {
+			"connection_security_policy": "mutual_tls", "source_principal": client, "destination_principal": server,
+		}})
 	}
 	// Istio's dashboards of TCP, by both reporters; one connection is open all the time.
 	for _, reporter := range []string{"source", "destination"} {

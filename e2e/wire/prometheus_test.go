@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,13 +127,15 @@ kind: VirtualService
 metadata: {name: noted, namespace: default}
 spec: {hosts: [noted.test], http: [{route: [{destination: {host: nowhere.test}}]}]}
 `)
+	gateway, gatewayStatus := startGateway(m)
 	p := startPrometheus(t, fmt.Sprintf("127.0.0.1:%d/stats/prometheus", status["productpage"]), fmt.Sprintf("127.0.0.1:%d/stats/prometheus", status["details"]),
-		m.Discovery.Monitoring+"/metrics")
+		fmt.Sprintf("127.0.0.1:%d/stats/prometheus", gatewayStatus), m.Discovery.Monitoring+"/metrics")
 	send := func() {
 		for range 8 {
 			m.Get("productpage", "http://details:9080/details/0")
 		}
 		_, _ = lab.GetThrough(m.Proxies["productpage"], "http://ratings:9080/ratings/0") // 503: nobody serves it
+		_, _ = lab.GetThrough(gateway, "http://details.test/details/0")
 	}
 	m.Check(lab.Eventually(stopLimit, func() error { // so that there are samples before and after requests
 		send()
@@ -146,35 +147,65 @@ spec: {hosts: [noted.test], http: [{route: [{destination: {host: nowhere.test}}]
 	}))
 
 	p.between = send
-	// As Flagger judges a canary: success rate in percent, and the 99th percentile of durations.
-	of := `reporter="destination",destination_workload_namespace="default",destination_workload=~"details.default"`
-	p.until(`sum(rate(istio_requests_total{`+of+`,response_code!~"5.*"}[1m])) / sum(rate(istio_requests_total{`+of+`}[1m])) * 100`, between(100, 100))
-	p.until(`histogram_quantile(0.99, sum(rate(istio_request_duration_milliseconds_bucket{`+of+`}[1m])) by (le))`, between(0.001, 10_000))
-
-	// As Kiali draws its graph: edges by these labels, each of which a series must have, or it is left out.
-	sides := []string{
-		"source_workload_namespace", "source_workload", "source_canonical_service", "source_canonical_revision", "destination_service_namespace",
-		"destination_service", "destination_service_name", "destination_workload_namespace", "destination_workload", "destination_canonical_service", "destination_canonical_revision",
-	}
-	labels := append(slices.Clone(sides), "request_protocol", "response_code", "response_flags")
-	p.until(`sum(rate(istio_requests_total{reporter="source",source_workload_namespace="default"}[60s])) by (`+strings.Join(labels, ",")+`) > 0`, func(got []series) bool {
-		edges := map[string]bool{}
-		for _, s := range got {
-			for _, label := range labels {
-				if s.Metric[label] == "" {
-					t.Errorf("an edge has no %s: %v", label, s.Metric)
-				}
-			}
-			edges[s.Metric["source_workload"]+" "+s.Metric["source_canonical_service"]+" "+s.Metric["destination_service"]+" "+s.Metric["response_code"]+" "+s.Metric["request_protocol"]] = true
-		}
-		return edges["productpage.default productpage details.default.svc.cluster.local 200 http"] && edges["productpage.default productpage ratings.default.svc.cluster.local 503 http"]
+	p.until(flagger(flaggerSuccess, "default", "details.default"), between(100, 100))
+	p.until(flagger(flaggerDuration, "default", "details.default"), between(0.001, 10_000))
+	p.kialiAnswers(map[string]map[string]string{ // of what reaches a server without mutual TLS, nobody knows the sender
+		"unknown -> unknown at details.default": {"destination_canonical_service": "details", "request_protocol": "http", "response_code": "200", "response_flags": "-"},
+	}, map[string]map[string]string{
+		"productpage.default -> details at unknown": {"source_canonical_service": "productpage", "destination_service": "details.default.svc.cluster.local", "response_code": "200", "request_protocol": "http"},
+		"productpage.default -> ratings at unknown": {"destination_service": "ratings.default.svc.cluster.local", "response_code": "503", "request_protocol": "http"},
+		"gateway.default -> details at unknown":     {"source_canonical_service": "gateway", "destination_service": "details.default.svc.cluster.local", "response_code": "200", "request_protocol": "http"},
 	})
-	p.until(`histogram_quantile(0.95, sum(rate(istio_request_duration_milliseconds_bucket{reporter="source",source_workload_namespace="default",response_code=~"2.."}[60s])) by (le,`+
-		strings.Join(sides, ",")+`)) > 0`, func(got []series) bool { return len(got) == 1 })
 	p.until(`sum(istio_requests_total{reporter="source",response_code="503",response_flags=~"U.*"})`, between(1, 1000))
 	p.until(`sum(pilotlight_agent_istio_uncounted)`, between(0, 0))
 	p.dashboardsAnswer()
 	p.rulesAreEvaluated()
+}
+
+// startGateway starts the agent of a gateway that leads to details, and returns its address and the port of its agent.
+func startGateway(m *lab.Mesh) (address string, status int) {
+	m.T.Helper()
+	port, status := lab.Port(m.T), lab.Port(m.T)
+	m.Write("gateway.yaml", fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: door, namespace: default}
+spec: {selector: {app: gateway}, servers: [{port: {number: %d, name: http, protocol: HTTP}, hosts: [details.test]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: door, namespace: default}
+spec: {hosts: [details.test], gateways: [door], http: [{route: [{destination: {host: details}}]}]}
+`, port))
+	gateway, err := m.Sidecar(lab.Workload{
+		Role: "router", Name: "gateway", App: "gateway", Version: "v1", IP: m.Address(21), Discovery: m.Discovery.GRPC, Flags: []string{"--statusPort", fmt.Sprint(status)},
+	})
+	m.Check(err)
+	m.T.Cleanup(func() { gateway.Stop(stopLimit) })
+	m.Check(gateway.AwaitReady())
+	return fmt.Sprintf("%s:%d", m.Address(21), port), status
+}
+
+// kialiAnswers asks for the graph of the namespace default as Kiali does: what its workloads get, and what they send.
+func (p *prometheus) kialiAnswers(gets, sends map[string]map[string]string) {
+	p.t.Helper()
+	for _, r := range kialiReporters {
+		unserved, incoming, outgoing := kiali("istio_requests_total", kialiRequests, "", r.reporter, "default")
+		p.edges(unserved, kialiRequests, nil) // all that is sent to this namespace is sent in it
+		p.edges(incoming, kialiRequests, gets)
+		p.edges(outgoing, kialiRequests, sends)
+		inside, out := kialiDuration(r.reporter, "default")
+		p.edges(inside, kialiTimes, edgesOf(gets))
+		p.edges(out, kialiTimes, edgesOf(sends))
+	}
+}
+
+// edgesOf are edges without what their labels must be.
+func edgesOf(edges map[string]map[string]string) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for edge := range edges {
+		out[edge] = map[string]string{}
+	}
+	return out
 }
 
 // dashboardsAnswer runs each query of the dashboards.
@@ -256,9 +287,34 @@ func TestRulesOfPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	withoutFor(t, string(rules), string(tests))
 	for _, match := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		if !strings.Contains(string(tests), "alertname: "+match[1]+"\n") {
 			t.Errorf("%s has no test in which it fires", match[1])
+		}
+	}
+}
+
+// withoutFor takes the time that a fault must last from one rule after the other: the rules' tests must fail without each.
+func withoutFor(t *testing.T, rules, tests string) {
+	t.Helper()
+	lasting := regexp.MustCompile(`(?m)^ +for: .*\n`).FindAllStringIndex(rules, -1)
+	if len(lasting) != 7 {
+		t.Errorf("%d rules have a for, want 7", len(lasting))
+	}
+	for _, at := range lasting {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"rules.yaml": rules[:at[0]] + rules[at[1]:], "rules_test.yaml": tests} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command := exec.Command(lab.Path("bin", "prometheus", "promtool"), "test", "rules", "rules_test.yaml")
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), "FAILED") {
+			before := strings.Split(rules[:at[0]], "- alert: ")
+			name, _, _ := strings.Cut(before[len(before)-1], "\n")
+			t.Errorf("no test of the rules fails where %s has no for: %v, %s", name, err, out)
 		}
 	}
 }

@@ -17,10 +17,7 @@ var unfollowed = []struct{ page, words, why string }{
 	{"README.md", "make test", "it runs this test; .ci/run types it"},
 	{"docs/kubernetes.md", "docker build", "needs docker; e2e/node makes the images itself"},
 	{"docs/kubernetes.md", "status.loadBalancer", "needs a cluster that gives Services addresses; e2e/node asks at the Service's own"},
-	{"docs/kubernetes.md", "port-forward", "looks around after a mistake; e2e/kube reads the same pages, conditions and Events"},
-	{"docs/kubernetes.md", "delete mutatingwebhookconfiguration", "for an emergency; e2e/kube shows what the webhook does when nobody answers"},
-	{"docs/kubernetes.md", "generic cacerts", "needs an authority of the reader's; e2e/kube has discovery make the same Secret"},
-	{"docs/kubernetes.md", "generic east", "needs a second cluster; e2e/kube adds one by the same Secret"},
+	{"docs/kubernetes.md", "port-forward", "needs a kubelet; e2e/kube reads the same pages, conditions and Events"},
 	{"docs/kubernetes.md", "/debug/adsz", "only reads a page, through the port-forward above"},
 }
 

@@ -215,6 +215,7 @@ current-context: c
 	t.Logf("discovery uses each of the %d rights that it has", all)
 	d.endsInTime(t)
 	w.appliedAgain()
+	w.emergency()
 	w.removed()
 }
 
@@ -265,6 +266,25 @@ func (w *world) appliedAgain() {
 	check(w.t, lab.Eventually(time.Minute, func() error {
 		if n, err := w.injects(); err != nil || n == 0 {
 			return fmt.Errorf("after kubectl replace a Pod has %d init containers: %w", n, err)
+		}
+		return nil
+	}))
+}
+
+// emergency shows that the command for an emergency ends injection, and that the manifests, applied again, bring it back.
+func (w *world) emergency() {
+	w.t.Helper()
+	w.cluster.shell(lab.Command(w.t, "docs/kubernetes.md", "delete mutatingwebhookconfiguration"))
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		if n, err := w.injects(); err != nil || n > 0 {
+			return fmt.Errorf("without the configuration a Pod has %d init containers, %w", n, err)
+		}
+		return nil
+	}))
+	w.cluster.shell("kubectl apply -k deploy/kubernetes")
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		if n, err := w.injects(); err != nil || n == 0 {
+			return fmt.Errorf("with the configuration again a Pod has %d init containers, %w", n, err)
 		}
 		return nil
 	}))

@@ -67,7 +67,7 @@ func TestTheRoad(t *testing.T) {
 var madeByTheAgent = []string{"INSTANCE_IPS"}
 
 // metadataKey is a key of a node's metadata that code reads.
-var metadataKey = regexp.MustCompile(`(?:\b(?:text|labels|list|mode|port|setting)\(|\bExtra\[)"([A-Z][A-Z_]*)"`)
+var metadataKey = regexp.MustCompile(`(?:\b(?:text|labels|list|mode|port|setting)\(|\bExtra\[|\bGetFields\(\)\[)"([A-Z][A-Z_]*)"`)
 
 // Each key of a node's metadata that the programs read is in the reference, as ISTIO_META_KEY, ISTIO_METAJSON_KEY or a variable of that name.
 func TestReferenceHasEveryMetadataKey(t *testing.T) {
@@ -94,6 +94,35 @@ func TestReferenceHasEveryMetadataKey(t *testing.T) {
 		named := regexp.MustCompile(fmt.Sprintf("`(ISTIO_META_|ISTIO_METAJSON_)?%s`", key))
 		if !slices.Contains(madeByTheAgent, key) && !named.Match(page) {
 			t.Errorf("docs/cli/settings.md has neither ISTIO_META_%s nor %s, which the code reads", key, key)
+		}
+	}
+}
+
+// keysByName are the files that take a key of a node's metadata from a variable, and what that is. Elsewhere a key is written where it is read, so that the test above sees it.
+var keysByName = map[string]string{
+	"agent/identity/istio.go":          "keys that the agent makes as Istio's does",
+	"agent/proxy/istio.go":             "text, whose callers name the key",
+	"discovery/xds/proxy.go":           "text, whose callers name the key",
+	"discovery/ads/signing.go":         "metadata of a request for a certificate, not a node's",
+	"discovery/ca/kubernetes/judge.go": "what the API server says of a token, not a node's",
+}
+
+// No key of a node's metadata is read in a way that the reference's test does not see.
+func TestMetadataIsReadWhereItsKeyIsWritten(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "git", "grep", "-nE", `(\bExtra|GetFields\(\))\[[^"]`, "--", "agent/*.go", "node/*.go", "discovery/*.go", ":!*_test.go").Output()
+	if err != nil {
+		t.Fatalf("git grep: %v", err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		path, _, _ := strings.Cut(line, ":")
+		if seen[path] = true; keysByName[path] == "" {
+			t.Errorf("a key of metadata is in a variable, so that docs/cli/settings.md may lack it: write it where it is read: %s", line)
+		}
+	}
+	for path := range keysByName {
+		if !seen[path] {
+			t.Errorf("%s takes no key from a variable: it is no exception", path)
 		}
 	}
 }

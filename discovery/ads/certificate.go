@@ -1,12 +1,10 @@
 package ads
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
@@ -23,17 +21,6 @@ type Certificates struct {
 
 // maxCertificates is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxCertificates = 4 << 20
-
-// Own is what this process adds to the secure port.
-type Own struct {
-	Web func(net.Conn) // takes connections of HTTP/1.1, after the handshake
-
-	// Of an authority; nil without one.
-	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
-	Roots       func() *x509.CertPool            // of clients' certificates, at each Reload; those of the files are trusted too
-	Sign        func(context.Context, Application) (chain []string, err error)
-	Prove       func(context.Context, Application) (id string, err error) // the SPIFFE ID that the token of a client without a certificate proves; its errors are for the client
-}
 
 // TLS holds the certificate that the secure port presents and the roots that it accepts. Both may change while streams
 // are open: open streams stay.

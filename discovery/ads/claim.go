@@ -12,9 +12,6 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
-// prover is Own.Prove.
-type prover func(context.Context, Application) (id string, err error)
-
 // claim finds out what the token of a client proves that has no certificate. It may ask an API server, so it must not be called with a lock held. It does
 // nothing after the first request, and where a certificate or nobody proves.
 func (st *stream) claim() error {
@@ -43,7 +40,7 @@ func (st *stream) claim() error {
 	return nil
 }
 
-// authorize checks that a proxy may have the configuration of its node's namespace, and returns who it is.
+// authorize checks that a proxy may have the configuration of its node's namespace, and returns its identity.
 func (st *stream) authorize(namespace string, trustDomains []string) (identity, error) {
 	if st.claimed != (identity{}) {
 		return st.claimed, st.claimed.may("token", namespace, trustDomains)

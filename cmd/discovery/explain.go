@@ -40,6 +40,7 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
 	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
+	cmd.Flags().BoolVar(&q.TLS, "tls", false, "the program begins TLS itself, with the host as server name, as clients of a gateway do; its certificate is not judged")
 	way := ask.AddWay(cmd)
 	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), subcommand.AddOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -23,7 +23,7 @@ func (j *judge) action(route *routev3.Route, share float64, r Request) {
 		}
 		j.end(Outcome{Share: share, Status: status, Reason: "the route redirects" + target(a.Redirect)})
 	case *routev3.Route_Route:
-		sent := Outcome{Host: rewrittenHost(a.Route, r.Host), Path: rewrittenPath(route.GetMatch(), a.Route, r)}
+		sent := Outcome{Host: rewrittenHost(a.Route, r.Host), Path: rewrittenPath(route.GetMatch(), a.Route, r), Limits: limitsOf(a.Route)}
 		if name := a.Route.GetCluster(); name != "" {
 			j.cluster(name, share, sent, r)
 			return
@@ -105,29 +105,12 @@ func rewrittenPath(m *routev3.RouteMatch, a *routev3.RouteAction, r Request) str
 
 // inForce says what a route does beside its destination.
 func inForce(r *routev3.Route) string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	a := r.GetRoute()
 	if a == nil {
 		return ""
 	}
-	if t := a.Timeout; t != nil && t.AsDuration() > 0 {
-		add("timeout %s", duration(t))
-	} else {
-		add("no timeout")
-	}
-	if p := a.RetryPolicy; p != nil {
-		again := fmt.Sprintf("%d retries on %s", p.GetNumRetries().GetValue(), p.RetryOn)
-		if len(p.RetriableStatusCodes) > 0 {
-			again += fmt.Sprintf(" %v", p.RetriableStatusCodes)
-		}
-		if t := p.PerTryTimeout; t != nil {
-			again += ", each try " + duration(t)
-		}
-		add("%s", again)
-	} else {
-		add("no retries")
-	}
+	out := limitsOf(a).text()
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if a.PrefixRewrite != "" {
 		add("the matched path becomes %s", a.PrefixRewrite)
 	}

@@ -52,8 +52,9 @@ type Outcome struct {
 
 	// Status is what a proxy itself answers; 0 if a server answers, or nobody does.
 	Status int    `json:"status,omitempty"`
-	By     string `json:"by,omitempty"`   // "the server's proxy"; "" for the client's
-	Flag   string `json:"flag,omitempty"` // Envoy's response flag: "NR", "NC", "UH", "FI"
+	By     string `json:"by,omitempty"`     // "the server's proxy"; "" for the client's
+	Flag   string `json:"flag,omitempty"`   // Envoy's response flag: "NR", "NC", "UH", "FI"
+	Closed bool   `json:"closed,omitempty"` // the connection, without an answer
 	Reason string `json:"reason"`
 
 	// Unless are the filters on the way that explain does not judge: one of them, such as that of a policy, may answer before.
@@ -65,6 +66,8 @@ type Outcome struct {
 	Path      string     `json:"path,omitempty"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	Resolved  bool       `json:"resolved,omitempty"` // Envoy finds the endpoints itself: by DNS, or the original destination
+	Limits
+	Delay *Delay `json:"delay,omitempty"` // that a fault adds; nil for none
 }
 
 // Endpoint is a server that may get the request.

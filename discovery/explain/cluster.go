@@ -22,7 +22,7 @@ func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 		return
 	}
 	sent.Cluster = name
-	j.step(Step{Kind: "cluster", Name: name, Text: limitsOf(c), Origins: j.origins(Part{Cluster: name})})
+	j.step(Step{Kind: "cluster", Name: name, Text: boundsOf(c), Origins: j.origins(Part{Cluster: name})})
 	all, resolved := endpointsOf(c, assigned)
 	switch {
 	case resolved != "" && len(all) == 0:
@@ -44,8 +44,9 @@ func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 
 // refuse adds that the proxy answers itself; a connection without HTTP is closed.
 func (j *judge) refuse(o Outcome, r Request) {
+	o.Limits = Limits{}
 	if r.TCP {
-		o.Status, o.Reason = 0, "the connection is closed: "+o.Reason
+		o.Status, o.Closed, o.Reason = 0, true, "the connection is closed: "+o.Reason
 	}
 	j.end(o)
 }
@@ -141,8 +142,8 @@ func join(address string, port uint32) string {
 	return fmt.Sprintf("%s:%d", address, port)
 }
 
-// limitsOf says what a cluster does beside its endpoints.
-func limitsOf(c *clusterv3.Cluster) string {
+// boundsOf says what a cluster does beside its endpoints.
+func boundsOf(c *clusterv3.Cluster) string {
 	out := []string{"connects within " + duration(c.GetConnectTimeout())}
 	if o := c.OutlierDetection; o != nil {
 		out = append(out, "ejects endpoints that fail")

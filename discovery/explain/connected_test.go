@@ -55,7 +55,7 @@ func TestConnected(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	q := Question{
-		From: "a", To: "b:1", Address: "1.2.3.4", Method: "PUT", Path: "/x?y=1&z", Header: []string{"a=b", "c: d"}, TCP: true,
+		From: "a", To: "b:1", Address: "1.2.3.4", Method: "PUT", Path: "/x?y=1&z", Header: []string{"a=b", "c: d"}, TCP: true, TLS: true,
 		Metadata: map[string]string{"K": "v=w", "L": ""}, ServerMetadata: map[string]string{"M": "n"},
 	}
 	for _, want := range []Question{q, {From: "a", To: "b"}} {
@@ -68,7 +68,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"to=b": "from or to is missing", "from=a": "from or to is missing", "from=a&to=b&tcp=maybe": `tcp "maybe": want true or false`,
+		"to=b": "from or to is missing", "from=a": "from or to is missing", "from=a&to=b&tcp=maybe": `tcp "maybe": want true or false`, "from=a&to=b&tls=2": `tls "2": want true or false`,
 		"from=a&to=b&meta=x": `meta "x": want KEY=VALUE`, "from=a&to=b&server-meta==x": "want KEY=VALUE", "from=a&to=b&pth=/": `"pth": want one of from, to`,
 	} {
 		v, _ := url.ParseQuery(query)

@@ -62,7 +62,8 @@ func isEmpty(f *hcmv3.HttpFilter, own proto.Message) bool {
 
 // fault adds what an injected fault does with left of the requests, and returns the share that it answers.
 func (j *judge) fault(f *faultv3.HTTPFault, left float64) float64 {
-	if d := f.Delay; d != nil {
+	if d := f.Delay; d != nil && share(d.Percentage) > 0 {
+		j.delay = &Delay{share(d.Percentage), durationOf(d.GetFixedDelay())}
 		j.step(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests wait %s", percent(share(d.Percentage)), duration(d.GetFixedDelay()))})
 	}
 	a := f.Abort

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	sniclusterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_cluster/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -43,6 +46,7 @@ type judge struct {
 	bytes    bool     // the program sends no HTTP
 	secure   bool     // the connection is TLS, which the proxy ends
 	token    token    // that a filter has found
+	delay    *Delay   // that a filter has added
 }
 
 // tlsOrigins returns the objects that chose how a cluster begins connections.
@@ -53,7 +57,7 @@ func (j *judge) tlsOrigins(cluster string) []Place {
 func (j *judge) step(s Step) { j.steps = append(j.steps, s) }
 
 func (j *judge) end(o Outcome) {
-	o.Unless = slices.Clone(j.unjudged)
+	o.Unless, o.Delay = slices.Clone(j.unjudged), j.delay
 	j.outcomes = append(j.outcomes, o)
 }
 
@@ -80,7 +84,7 @@ func (j *judge) connect(r Request) {
 	chain := chainFor(l, c)
 	if chain == nil {
 		j.step(Step{Kind: "filter chain", Text: "none matches"})
-		j.end(Outcome{Share: 1, Flag: "NR", Reason: "the connection is closed: no filter chain matches"})
+		j.end(Outcome{Share: 1, Closed: true, Flag: "NR", Reason: "the connection is closed: no filter chain matches"})
 		return
 	}
 	j.chain(l, chain, c, r)
@@ -94,21 +98,28 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 	if chain == l.DefaultFilterChain && len(l.FilterChains) > 0 {
 		text = "the default, since no other matches"
 	}
-	j.secure = chain.TransportSocket != nil
+	if chain.TransportSocket != nil && !j.handshake(chain, r) {
+		return
+	}
+	j.secure, r.ended = chain.TransportSocket != nil, chain.TransportSocket != nil
+	r.TLS = r.TLS && !r.ended
+	sni := "" // the cluster that the server name is, if a filter takes it for one
 	for _, f := range chain.Filters {
 		switch m := unpack(f.GetTypedConfig()).(type) {
 		case *hcmv3.HttpConnectionManager:
 			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": HTTP"})
-			if r.TCP {
-				j.end(Outcome{Share: 1, Reason: "the proxy closes the connection: it wants HTTP"})
+			if r.TCP || r.TLS {
+				j.end(Outcome{Share: 1, Status: 400, Flag: "DPE", Reason: "it wants HTTP, and closes the connection"})
 				return
 			}
 			j.http(m, r)
 			return
 		case *tcpproxyv3.TcpProxy:
 			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": bytes, whatever they are"})
-			j.tcp(m, r)
+			j.tcp(m, sni, r)
 			return
+		case *sniclusterv3.SniCluster:
+			sni = c.server
 		default:
 			j.skip(f.Name)
 		}
@@ -116,10 +127,27 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 	j.end(Outcome{Share: 1, Reason: "no filter of the chain leads anywhere that explain knows"})
 }
 
-func (j *judge) tcp(m *tcpproxyv3.TcpProxy, r Request) {
+// handshake reports whether the program begins the TLS that a chain wants.
+func (j *judge) handshake(chain *listenerv3.FilterChain, r Request) bool {
+	if !r.TLS {
+		j.step(Step{Kind: "filter chain", Name: chain.Name, Text: "wants TLS"})
+		j.end(Outcome{Share: 1, Closed: true, Reason: "the connection is closed: the program begins no TLS"})
+		return false
+	}
+	if t, ok := unpack(chain.TransportSocket.GetTypedConfig()).(*tlsv3.DownstreamTlsContext); ok && t.GetRequireClientCertificate().GetValue() {
+		j.unjudged = append(j.unjudged, clientCertificate)
+	}
+	return true
+}
+
+// clientCertificate is a reason to refuse that explain does not judge.
+const clientCertificate = "a check of the client's certificate"
+
+// tcp finds the cluster of a connection: sni if it is not "".
+func (j *judge) tcp(m *tcpproxyv3.TcpProxy, sni string, r Request) {
 	r.TCP = true // the proxy does not read what the bytes are, so it cannot answer
-	if m.GetCluster() != "" {
-		j.cluster(m.GetCluster(), 1, Outcome{}, r)
+	if name := cmp.Or(sni, m.GetCluster()); name != "" {
+		j.cluster(name, 1, Outcome{}, r)
 		return
 	}
 	all := m.GetWeightedClusters().GetClusters()
@@ -161,7 +189,7 @@ func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 		Kind: "virtual host", Name: host.Name, Text: fmt.Sprintf("of routes %s, by the domain %s", config.GetName(), domain),
 		Origins: j.origins(Part{Routes: config.GetName(), Host: host.Name}),
 	})
-	if host.RequireTls == routev3.VirtualHost_ALL {
+	if host.RequireTls == routev3.VirtualHost_ALL && !r.ended {
 		j.end(Outcome{Share: 1, Status: 301, Reason: "the host wants HTTPS: the proxy redirects to it"})
 		return
 	}

@@ -73,13 +73,18 @@ type connection struct {
 	protocols []string
 }
 
-// connectionOf returns what the filters of a listener find out about a plain connection.
+// connectionOf returns what the filters of a listener find out about the connection of a program.
 func connectionOf(l *listenerv3.Listener, r Request) connection {
-	c := connection{to: r.To, transport: "raw_buffer"}
-	if !r.TCP && slices.ContainsFunc(l.ListenerFilters, func(f *listenerv3.ListenerFilter) bool { return strings.HasSuffix(f.Name, "http_inspector") }) {
-		c.protocols = []string{"http/1.1"}
+	return inboundConnection(l, r.To, r.hello(), r.TCP)
+}
+
+// hello is how the program begins its connection.
+func (r Request) hello() hello {
+	if !r.TLS {
+		return hello{}
 	}
-	return c
+	host, _ := splitPort(r.Host)
+	return hello{encrypted: true, server: strings.ToLower(host), protocols: []string{"http/1.1"}}
 }
 
 // chainFor returns the filter chain of a connection: condition by condition, in Envoy's order, the most specific ones are kept. If

@@ -25,6 +25,7 @@ type Question struct {
 	Path     string
 	Header   []string // "NAME: VALUE" or "NAME=VALUE"
 	TCP      bool     // the program sends bytes that are not HTTP
+	TLS      bool     // the program begins TLS itself, with the host as server name
 
 	ServerMetadata map[string]string // as Metadata, of the proxies of endpoints
 }
@@ -60,7 +61,7 @@ func (q Question) AnswerOf(m *model.Mesh, all []Connected) (Road, error) {
 	}
 	view := from.view.Outbound
 	made := xds.SketchOf(m, view)
-	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
+	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP, TLS: q.TLS}
 	road := Road{Proxy: from.id.String(), Connected: from.connected, To: fmt.Sprintf("%s:%d", host, port)}
 	at, step, err := q.resolve(made.Resources, view, host, port)
 	if err != nil {

@@ -14,6 +14,9 @@ type Request struct {
 	Path   string         // with its query; "/" where it is ""
 	Header map[string][]string
 	TCP    bool // its bytes are not HTTP
+	TLS    bool // it is inside of TLS that the program begins, with the server name of Host and ALPN of HTTP/1.1
+
+	ended bool // the TLS that the program began ends at the proxy
 }
 
 // normal returns the request as Envoy's connection manager passes it on.
@@ -46,6 +49,9 @@ func (r Request) header(name string) (string, bool) {
 	case ":path":
 		return r.Path, true
 	case ":scheme":
+		if r.ended {
+			return "https", true
+		}
 		return "http", true
 	}
 	values, ok := r.Header[name]

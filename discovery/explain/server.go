@@ -63,6 +63,9 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 		return a
 	}
 	s := j.served.Server(sent.Cluster, e.Address)
+	if r.TLS && !e.hello.encrypted {
+		e.hello = r.hello() // the proxy of the client passes it on
+	}
 	to, err := netip.ParseAddrPort(e.Address)
 	switch {
 	case s.Absent != "":
@@ -111,7 +114,7 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 // refuse ends the request at the server's proxy; a connection without HTTP is closed.
 func (a *arrival) refuse(status int, flag, reason string, r Request) {
 	if r.TCP {
-		a.end.Reason = "the connection is closed: " + reason
+		a.end.Closed, a.end.Reason = true, "the connection is closed: "+reason
 		return
 	}
 	a.end.Status, a.end.Flag, a.end.Reason = status, flag, reason

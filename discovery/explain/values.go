@@ -11,8 +11,10 @@ import (
 // Values returns the question as ParseValues reads it.
 func (q Question) Values() url.Values {
 	out := url.Values{"from": {q.From}, "to": {q.To}, "address": {q.Address}, "method": {q.Method}, "path": {q.Path}, "header": q.Header}
-	if q.TCP {
-		out.Set("tcp", "true")
+	for name, set := range map[string]bool{"tcp": q.TCP, "tls": q.TLS} {
+		if set {
+			out.Set(name, "true")
+		}
 	}
 	for name, said := range map[string]map[string]string{"meta": q.Metadata, "server-meta": q.ServerMetadata} {
 		for key, value := range said {
@@ -24,7 +26,7 @@ func (q Question) Values() url.Values {
 
 // ParseValues reads a question by the names of the flags of the command explain. An error names the value that is wrong.
 func ParseValues(v url.Values) (Question, error) {
-	known := []string{"from", "to", "address", "method", "path", "header", "tcp", "meta", "server-meta"}
+	known := []string{"from", "to", "address", "method", "path", "header", "tcp", "tls", "meta", "server-meta"}
 	for name := range v {
 		if !slices.Contains(known, name) {
 			return Question{}, fmt.Errorf("%.100q: want one of %s", name, strings.Join(known, ", "))
@@ -36,14 +38,14 @@ func ParseValues(v url.Values) (Question, error) {
 	if q.From == "" || q.To == "" {
 		return Question{}, fmt.Errorf("from or to is missing: want who sends, and the host")
 	}
-	if text := v.Get("tcp"); text != "" {
-		tcp, err := strconv.ParseBool(text)
-		if err != nil {
-			return Question{}, fmt.Errorf("tcp %.100q: want true or false", text)
-		}
-		q.TCP = tcp
-	}
 	var err error
+	for name, into := range map[string]*bool{"tcp": &q.TCP, "tls": &q.TLS} {
+		if text := v.Get(name); text != "" {
+			if *into, err = strconv.ParseBool(text); err != nil {
+				return Question{}, fmt.Errorf("%s %.100q: want true or false", name, text)
+			}
+		}
+	}
 	if q.Metadata, err = pairs("meta", v["meta"]); err != nil {
 		return Question{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -52,16 +53,24 @@ func (b *Backend) Serve(w *World, l net.Listener) {
 	w.T.Cleanup(func() { b.server.Close() })
 }
 
+// ServeHTTP answers after the backend's delay with its status. A request may ask for others by the headers x-delay and x-status.
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.Requests.Add(1)
-	if d := time.Duration(b.Delay.Load()); d > 0 {
+	d, status := time.Duration(b.Delay.Load()), int(b.Status.Load())
+	if own, err := time.ParseDuration(r.Header.Get("x-delay")); err == nil {
+		d = own
+	}
+	if own, err := strconv.Atoi(r.Header.Get("x-status")); err == nil {
+		status = own
+	}
+	if d > 0 {
 		select {
 		case <-time.After(d):
 		case <-r.Context().Done():
 		}
 	}
 	w.Header().Set("x-backend", b.Name)
-	w.WriteHeader(int(b.Status.Load()))
+	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(Echo{b.Name, r.Host, r.URL.RequestURI(), r.Header})
 }
 

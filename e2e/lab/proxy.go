@@ -15,6 +15,7 @@ import (
 type Proxy struct {
 	*Process
 	W     *World
+	ID    string // of its node
 	Admin string // host:port
 	HTTP  string // host:port of its outbound HTTP
 }
@@ -87,10 +88,10 @@ func (w *World) RunEnvoy(id, locality string, metadata map[string]any) *Proxy {
 	path := filepath.Join(w.Dir, name+".json")
 	w.Check(os.WriteFile(path, bootstrap, 0o600))
 	process, err := Start(Spec{Name: name, Dir: w.Dir, Env: w.Env, Argv: []string{
-		w.Envoy, "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning",
+		w.Envoy, "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning", "--file-flush-interval-msec", "100",
 	}})
 	w.Check(err)
-	p := &Proxy{Process: process, W: w, Admin: fmt.Sprintf("127.0.0.1:%d", admin)}
+	p := &Proxy{Process: process, W: w, ID: id, Admin: fmt.Sprintf("127.0.0.1:%d", admin)}
 	w.T.Cleanup(func() {
 		stats, err := Stats(p.Admin, `update_rejected$`)
 		for stat, n := range stats {

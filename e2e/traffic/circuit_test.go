@@ -33,4 +33,7 @@ func TestCircuitBreaking(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|80\|\|app\.test\.upstream_rq_pending_overflow$`); n != int64(count[503]) {
 		t.Errorf("Envoy counts %d overflows, want %d", n, count[503])
 	}
+	b.Delay.Store(0)
+	w.atOnce = 1
+	w.replay(p)
 }

@@ -21,7 +21,7 @@ func TestAProxyOfAnotherDomain(t *testing.T) {
 	w.Apply("Gateway gateway", fmt.Sprintf("selector: {gateway: edge}\nservers: [{bind: %s, port: {number: 18080, name: http, protocol: HTTP}, hosts: [reviews.test]}]", bind))
 	w.Apply("VirtualService edge", "hosts: [reviews.test]\ngateways: [gateway.default.svc.corp.example]\nhttp: [{route: [{destination: {host: reviews}}]}]")
 
-	w.GatewayEnvoy("edge") // of cluster.local
+	edge := w.GatewayEnvoy("edge") // of cluster.local
 	w.Await(lab.ClientTo(bind+":18080", nil), "http://reviews.test/", lab.From("reviews"))
 
 	w.Apply("Sidecar default", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}")
@@ -39,4 +39,6 @@ func TestAProxyOfAnotherDomain(t *testing.T) {
 	if strings.Count(page, fault) != 1 || strings.Count(w.Discovery.Log(), fault) != 1 {
 		t.Errorf("the sidecar is not named once, by %q, in %s\nand %s", fault, page, w.Discovery.Log())
 	}
+	w.replay(edge)
+	w.replay(stranger)
 }

@@ -20,6 +20,7 @@ func TestEgress(t *testing.T) {
 	if n := p.Stat(`^cluster\.PassthroughCluster\.upstream_rq_total$`); n == 0 {
 		t.Error("Envoy counts no request to the PassthroughCluster")
 	}
+	w.replay(p)
 	w.Apply("Sidecar default", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}")
 	p.Until(lab.Status(502), unknown)
 	p.Until(lab.Status(200), "http://inside.test/")
@@ -37,6 +38,7 @@ func TestEgress(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|80\|\|outside\.test\.upstream_rq_200$`); n == 0 {
 		t.Error("Envoy counts no request to the ServiceEntry's cluster")
 	}
+	w.replay(p)
 	w.Remove("Sidecar", "default")
 	p.Until(lab.From("outside"), unknown)
 }
@@ -61,6 +63,7 @@ func TestNamesThatEnvoyResolves(t *testing.T) {
 			t.Errorf("%s: Envoy counts %d resolutions and %d requests", host, p.Stat(cluster+`\.update_success$`), p.Stat(cluster+`\.upstream_rq_200$`))
 		}
 	}
+	w.replay(p)
 }
 
 // A Sidecar decides what its workloads see.
@@ -78,4 +81,6 @@ func TestScopes(t *testing.T) {
 	}
 	other := w.SidecarEnvoy("other", "")
 	other.Until(lab.From("b"), "http://b.test/")
+	w.replay(p)
+	w.replay(other)
 }

@@ -1,17 +1,13 @@
 package traffic
 
 import (
-	"bufio"
-	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/examine"
@@ -48,32 +44,34 @@ const explained = `
 	- match: [{uri: {exact: /cors}}]
 	  route: [{destination: {host: a.test, subset: v1}}]
 	  corsPolicy: {allowOrigins: [{exact: "https://good.test"}], allowMethods: [GET, PUT]}
+	- {match: [{uri: {exact: /limit/one}}], timeout: 600ms, route: [{destination: {host: b.test}}]}
+	- match: [{uri: {exact: /limit/each}}]
+	  timeout: 10s
+	  retries: {attempts: 1, perTryTimeout: 400ms, retryOn: "5xx"}
+	  route: [{destination: {host: a.test, subset: v1}}]
+	- match: [{uri: {exact: /limit/all}}]
+	  timeout: 500ms
+	  retries: {attempts: 3, perTryTimeout: 5s, retryOn: "503,504"}
+	  route: [{destination: {host: a.test}}]
+	- match: [{uri: {exact: /limit/gateway}}]
+	  timeout: 700ms
+	  retries: {attempts: 2, retryOn: gateway-error}
+	  route: [{destination: {host: a.test}}]
 	- match: [{headers: {x-n: {prefix: a}}, scheme: {exact: http}, authority: {prefix: a}}]
 	  route: [{destination: {host: b.test}}]
 	- match: [{uri: {prefix: /a}}, {uri: {prefix: /v2}}, {uri: {exact: /}}]
 	  route: [{destination: {host: a.test, subset: v1}}]
 `
 
-// logged is the MeshConfig whose access log truths reads.
-const logged = `
-outboundTrafficPolicy: {mode: REGISTRY_ONLY}
-accessLogFile: /dev/stdout
-accessLogFormat: "truth %REQ(X-NUMBER)% %RESPONSE_CODE% %RESPONSE_FLAGS% %UPSTREAM_CLUSTER_RAW%\n"
-`
+// closedOff is a part of MeshConfig: unknown hosts are not let through.
+const closedOff = "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
 
-// truth is what the real Envoy did with a request, by its access log.
-type truth struct {
-	status  int
-	flags   string
-	cluster string
-}
-
-// TestExplainIsTrue compares what explain says of generated requests with what the real Envoy did: status, response flag, cluster, and the
-// path and host that the server got.
+// TestExplainIsTrue compares what explain says of generated requests with what the real Envoy did: status, response flag, cluster, endpoint, time-out and tries,
+// and the path and host that the server got.
 func TestExplainIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -88,17 +86,17 @@ func TestExplainIsTrue(t *testing.T) {
 	objects := w.objects(settings)
 	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(objects)
 	_, port, _ := strings.Cut(p.HTTP, ":")
-	w.compare(p, mesh, &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: p.HTTP})}}, explain.Question{
+	w.compare(p, asks(mesh, explain.Question{
 		From:     "sidecar~127.0.0.1~client.default~default.svc.cluster.local",
 		Metadata: map[string]string{"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": port},
-	}, 3000, 12)
+	}), through(p.HTTP), many(w, 3000, ""), 18)
 }
 
 // TestExplainOfGatewaysIsTrue does the same for a gateway: of two VirtualServices of one host, at two ports, of which one redirects.
 func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -118,59 +116,32 @@ func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	w.Await(lab.ClientTo(bind+":18080", nil), "http://a.test/abort", lab.Status(418))
 	w.Await(lab.ClientTo(bind+":18081", nil), "http://a.test/", lab.Status(301))
 	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(w.objects(settings))
-	for port, kinds := range map[string]int{"18080": 10, "18081": 1} {
-		w.compare(p, mesh, lab.ClientTo(bind+":"+port, nil), explain.Question{
-			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Address: bind + ":" + port,
-			Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},
-		}, 1000, kinds)
+	for port, kinds := range map[string]int{"18080": 14, "18081": 1} {
+		w.compare(p, asks(mesh, explain.Question{
+			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},
+		}), direct(bind+":"+port), many(w, 1000, bind+":"+port), kinds)
 	}
 }
 
-// compare sends generated requests, and asks explain about each. as has the fields of the question that are the same for all. It is an error if fewer than
-// kinds of outcomes are seen.
-func (w *world) compare(p *lab.Proxy, mesh *model.Mesh, client *http.Client, as explain.Question, requests, kinds int) {
-	t := w.T
-	t.Helper()
+// asks returns what asks the code of the command about objects, as a node of which as says the rest.
+func asks(mesh *model.Mesh, as explain.Question) asked {
+	return func(q explain.Question) (explain.Road, error) {
+		q.From, q.Metadata = as.From, as.Metadata
+		return q.Answer(mesh)
+	}
+}
+
+// many generates requests to an address; "" for an HTTP proxy.
+func many(w *world, n int, address string) (all []*exchange) {
 	seed := rand.Uint64()
+	w.T.Logf("seed %d", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
-	asked, got := make([]explain.Question, requests), make([]lab.Answer, requests)
-	first := len(truths(p.Log()))
-	for i := range requests {
-		q := generated(draw)
-		q.From, q.Metadata, q.Address = as.From, as.Metadata, as.Address
-		header := []string{"x-number", fmt.Sprint(first + i)}
-		for _, h := range q.Header {
-			name, value, _ := strings.Cut(h, ":")
-			header = append(header, name, value)
-		}
-		asked[i] = q
-		var err error
-		got[i], err = lab.Exchange(client, q.Method, "http://"+q.To+q.Path, header...)
-		w.Check(err)
+	for range n {
+		e := generated(draw)
+		e.Address = address
+		all = append(all, e)
 	}
-	var done map[int]truth
-	w.Check(lab.Eventually(lab.StopLimit, func() error {
-		if done = truths(p.Log()); len(done) < first+requests {
-			return fmt.Errorf("the access log has %d of %d requests", len(done)-first, requests)
-		}
-		return nil
-	}))
-	seen, faults := map[string]int{}, 0
-	for i, q := range asked {
-		road, err := q.Answer(mesh)
-		w.Check(err)
-		kind, holds := held(road, done[first+i], got[i])
-		seen[kind]++
-		if !holds && faults < 20 {
-			faults++
-			t.Errorf("seed %d, request %d: %s %s%s %q: Envoy did %+v, the server got %s of %s; explain says\n%s",
-				seed, i, q.Method, q.To, q.Path, q.Header, done[first+i], got[i].Echo.Path, got[i].Echo.Host, road.Text())
-		}
-	}
-	t.Logf("outcomes of %d requests: %v", requests, seen)
-	if len(seen) < kinds {
-		t.Errorf("only %d kinds of outcomes were seen: %v", len(seen), seen)
-	}
+	return all
 }
 
 // objects returns what discovery serves: the objects of its directory, and MeshConfig.
@@ -194,43 +165,15 @@ func (w *world) objects(settings string) []*model.Object {
 	return all
 }
 
-// held returns the kind of what happened, and whether it is one of the outcomes.
-func held(road explain.Road, did truth, got lab.Answer) (kind string, holds bool) {
-	kind = fmt.Sprintf("%d %s %s", did.status, did.flags, did.cluster)
-	return kind, slices.ContainsFunc(road.Outcomes, func(o explain.Outcome) bool {
-		if o.Status != 0 {
-			return o.Status == did.status && (o.Flag == did.flags || o.Flag == "" && did.flags == "-")
-		}
-		return o.Cluster == did.cluster && did.flags == "-" && did.status == 200 && got.Echo.Path == o.Path && got.Echo.Host == o.Host
-	})
-}
-
-// truths reads the access log.
-func truths(log string) map[int]truth {
-	out := map[int]truth{}
-	for lines := bufio.NewScanner(strings.NewReader(log)); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 5 || fields[0] != "truth" {
-			continue
-		}
-		number, err := strconv.Atoi(fields[1])
-		status, _ := strconv.Atoi(fields[2])
-		if err == nil {
-			out[number] = truth{status, fields[3], fields[4]}
-		}
-	}
-	return out
-}
-
 // generated returns a request made of parts that the rules tell apart, and some that they do not.
-func generated(draw *rand.Rand) explain.Question {
+func generated(draw *rand.Rand) *exchange {
 	of := func(all ...string) string { return all[draw.IntN(len(all))] }
 	q := explain.Question{
 		To:     of("a.test", "a.test", "a.test", "a.test", "a.test", "A.test", "a.test:80", "b.test", "empty.test", "unknown.test", "a.test.", "a.test:81"),
 		Method: of("GET", "GET", "GET", "DELETE", "OPTIONS", "POST"),
 		Path: of("/", "/a", "/ab/c", "/v2/12", "/v2/12/", "/v2/x", "/private", "/privately", "/case/x", "/CASE", "/Case?x=y", "/missing", "/empty", "/empty/", "/strip/abc",
 			"/strip", "/strip?q=1", "/swap/a/b", "/swap/a/b/c", "/swap/a", "/old", "/old?x", "/p/x", "/p", "/abort", "/half", "/half", "/cors", "/nothing",
-			"/x/../a", "/x/./../old", "/a/%2e%2e/old", "//a", "/a//b", "/%61", "/a%2Fb", "/%4fld"),
+			"/limit/one", "/limit/each", "/limit/all", "/limit/gateway", "/x/../a", "/x/./../old", "/a/%2e%2e/old", "//a", "/a//b", "/%61", "/a%2Fb", "/%4fld"),
 	}
 	if draw.IntN(4) == 0 && !strings.Contains(q.Path, "?") {
 		q.Path += of("?beta", "?beta=1", "?bet=a", "?x=1&beta=2", "?BETA=1", "?b%65ta")
@@ -243,5 +186,12 @@ func generated(draw *rand.Rand) explain.Question {
 			q.Header = append(q.Header, h)
 		}
 	}
-	return q
+	e := &exchange{Question: q}
+	if strings.HasPrefix(q.Path, "/limit/") {
+		e.status = []int{0, 500, 503, 504}[draw.IntN(4)]
+		if e.status == 0 { // slower than any time-out, or faster than each
+			e.delay = []time.Duration{0, 50 * time.Millisecond, 1500 * time.Millisecond}[draw.IntN(3)]
+		}
+	}
+	return e
 }

@@ -54,4 +54,5 @@ func TestFaults(t *testing.T) {
 	if n := p.Stat(`fault\.delays_injected$`); n != 1 {
 		t.Errorf("Envoy counts %d delays, want 1", n)
 	}
+	w.replay(p)
 }

@@ -54,7 +54,7 @@ func TestGatewayCredentials(t *testing.T) {
 			`, "BIND", bind),
 				"VirtualService app", "hosts: [simple.test, mutual.test, late.test]\ngateways: [gw]\nhttp: [{route: [{destination: {host: app.test}}]}]",
 			)
-			w.GatewayEnvoy("gw")
+			p := w.GatewayEnvoy("gw")
 			presents := func(port int, host string, want int64) {
 				t.Helper()
 				w.Check(lab.Eventually(lab.StopLimit, func() error {
@@ -75,6 +75,7 @@ func TestGatewayCredentials(t *testing.T) {
 			presents(18443, "simple.test", 21)
 			secretFolder(w, dir, "late", pair(issue("late.test", 31)))
 			presents(18443, "late.test", 31)
+			w.replay(p)
 		})
 	}
 }

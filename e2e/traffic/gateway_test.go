@@ -79,4 +79,5 @@ func TestIngressGateway(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|443\|\|secure\.test\.upstream_cx_total$`); n == 0 {
 		t.Error("Envoy counts no connection that it passed on")
 	}
+	w.replay(p)
 }

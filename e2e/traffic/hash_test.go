@@ -92,6 +92,7 @@ func TestConsistentHashing(t *testing.T) {
 			if again := owners(all); !slices.Equal(before, again) {
 				t.Errorf("keys moved without a reason:\n%v\n%v", before, again)
 			}
+			w.replay(p)
 			w.Service("app.test", all[1:]...)
 			turned(4)
 			moved := 0

@@ -60,7 +60,7 @@ func TestIngressOfADirectory(t *testing.T) {
     http: {paths: [{path: /foo/bar, pathType: Exact, backend: {service: {name: thief, port: {number: 80}}}}]}
   - host: mine.test
     http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: thief, port: {number: 80}}}}]}`))
-	w.RunEnvoy("ingress~"+w.Address()+"~gw.default~default.svc.cluster.local", "", map[string]any{
+	p := w.RunEnvoy("ingress~"+w.Address()+"~gw.default~default.svc.cluster.local", "", map[string]any{
 		"NAMESPACE": "default", "LABELS": map[string]string{"gateway": "gw"},
 	})
 	client := lab.ClientTo("127.0.0.1:"+plain, nil)
@@ -94,6 +94,7 @@ func TestIngressOfADirectory(t *testing.T) {
 	trusting := lab.ClientTo("127.0.0.1:"+encrypted, &tls.Config{RootCAs: ca.Pool()})
 	w.Await(trusting, "https://shop.test/foo/bar", lab.From("long"))
 
+	w.replay(p)
 	w.Check(os.Remove(filepath.Join(w.Config, "shop.yaml"))) // the host belongs to the next one that names it
 	w.Await(client, "http://shop.test/foo/bar", lab.From("thief"))
 	w.Await(client, "http://shop.test/", lab.Status(404))

@@ -23,7 +23,7 @@ func TestInterceptedSidecarsTakeEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in, out := lab.Port(t), lab.Port(t)
 			mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-			text := fmt.Sprintf("proxyInboundListenPort: %d\nproxyListenPort: %d\n", in, out)
+			text := fmt.Sprintf("proxyInboundListenPort: %d\nproxyListenPort: %d\n", in, out) + logged
 			if err := os.WriteFile(mesh, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -67,6 +67,7 @@ func TestInterceptedSidecarsTakeEverything(t *testing.T) {
 			if n := p.Stat(`^cluster\.BlackHoleCluster\.upstream_cx_none_healthy$`); n < 2 {
 				t.Errorf("%d connections ended in the black hole, want both", n)
 			}
+			w.replay(p)
 		})
 	}
 }

@@ -93,6 +93,7 @@ endpoints: [{addresses: [%s]}]
 	}
 	says()
 
+	w.replay(p)
 	// The hosts of a StatefulSet's Pods follow the rules of its headless Service.
 	write("headless.yaml", `
 apiVersion: v1

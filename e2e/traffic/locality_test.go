@@ -28,6 +28,7 @@ func TestLocality(t *testing.T) {
 			t.Fatalf("answered by %s while the near one is well", a.Echo.Backend)
 		}
 	}
+	w.replay(p)
 	const requests, share = 300, 0.2
 	n := 0
 	for range requests {

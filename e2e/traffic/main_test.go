@@ -1,6 +1,9 @@
 package traffic
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/crd"
@@ -12,9 +15,22 @@ func TestMain(m *testing.M) {
 }
 
 // world is discovery with what these tests ask of it.
-type world struct{ *lab.World }
+type world struct {
+	*lab.World
+	asked  int  // requests that were compared with explain
+	atOnce int  // so many of them
+	shared bool // several Envoys listen at the addresses of services: replay sends requests to a proxy's own HTTP port alone
+}
 
+// newWorld starts discovery. Without a MeshConfig of the test's own Envoys write the access log that replay reads, as with logged in one.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
-	return &world{lab.NewWorld(t, crd.Sound, flags...)}
+	if !slices.Contains(flags, "--meshConfig") {
+		settings := filepath.Join(t.TempDir(), "mesh.yaml")
+		if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--meshConfig", settings)
+	}
+	return &world{atOnce: atOnce, World: lab.NewWorld(t, crd.Sound, flags...)}
 }

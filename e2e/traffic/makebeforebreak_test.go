@@ -52,4 +52,5 @@ func TestMakeBeforeBreak(t *testing.T) {
 	}
 	lab.Unharmed(t, routed)
 	lab.Unharmed(t, moved)
+	w.replay(p)
 }

@@ -72,4 +72,6 @@ func TestNetworks(t *testing.T) {
 	if n := far.Stat(`^cluster\.outbound_\.80_\._\.app\.test\.upstream_cx_total$`); n == 0 {
 		t.Error("the gateway counts no connection that it passed on")
 	}
+	w.replay(client)
+	w.replay(far)
 }

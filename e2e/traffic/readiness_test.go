@@ -65,12 +65,14 @@ func TestUnreadyEndpointsGetNothing(t *testing.T) {
 	for _, load := range loads {
 		lab.Unharmed(t, load)
 	}
+	w.replay(p)
 
 	d.set(ended, 0)
 	d.arrived(p)
 	for _, s := range d.services {
 		p.Until(lab.Status(http.StatusServiceUnavailable), "http://"+s+".default.svc.cluster.local/")
 	}
+	w.replay(p)
 	d.unasked()
 }
 

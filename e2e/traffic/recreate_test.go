@@ -57,6 +57,7 @@ func TestAServiceThatIsMadeAgain(t *testing.T) {
 		}))
 	}
 	lab.Unharmed(t, load)
+	w.replay(p)
 	read(remove)
 	w.Check(lab.Eventually(lab.StopLimit, func() error {
 		if a, err := p.Get(url); err == nil && a.Status == http.StatusOK {

@@ -49,4 +49,5 @@ func TestTimeoutsAndRetries(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|80\|\|broken\.test\.upstream_rq_retry$`); n != 4 {
 		t.Errorf("Envoy counts %d retries, want 4", n)
 	}
+	w.replay(p)
 }

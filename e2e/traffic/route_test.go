@@ -58,6 +58,7 @@ func TestRequestRouting(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|80\|v2\|app\.test\.upstream_rq_total$`); n != 4 {
 		t.Errorf("Envoy counts %d requests to v2, want 4", n)
 	}
+	w.replay(p)
 }
 
 // A route sends requests elsewhere, under another path and host, with other headers, and copies to another service.
@@ -130,4 +131,5 @@ func TestWhatARouteChanges(t *testing.T) {
 			t.Errorf("Envoy counts %s = %d, want %d", counter, n, want)
 		}
 	}
+	w.replay(p)
 }

@@ -25,7 +25,7 @@ func TestMeshConfig(t *testing.T) {
 	const mesh = `
 outboundTrafficPolicy: {mode: REGISTRY_ONLY}
 accessLogFile: /dev/stdout
-accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n"
+accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n` + truthLine + `"
 `
 	write(mesh)
 	w := newWorld(t, "--meshConfig", path)
@@ -39,6 +39,7 @@ accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n"
 		}
 		return nil
 	}))
+	w.replay(p)
 	write("accessLogFile: [")
 	w.Check(lab.Eventually(lab.StopLimit, func() error {
 		if !strings.Contains(w.Discovery.Log(), "malformed record skipped") {
@@ -50,4 +51,5 @@ accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n"
 	write(strings.Replace(mesh, "REGISTRY_ONLY", "ALLOW_ANY", 1))
 	outside := w.Backend("outside")
 	p.Until(lab.From("outside"), fmt.Sprintf("http://%s:%d/", outside.IP, outside.Port))
+	w.replay(p)
 }

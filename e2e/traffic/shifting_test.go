@@ -56,4 +56,5 @@ func TestTrafficShifting(t *testing.T) {
 	if n := p.Stat(`^cluster\.outbound\|80\|v.\|app\.test\.upstream_rq_total$`); n < 300 {
 		t.Errorf("Envoy counts %d requests to the subsets, want 300", n)
 	}
+	w.replay(p)
 }

@@ -82,6 +82,7 @@ func TestTLSOrigination(t *testing.T) {
 	}
 	rule("wrong.test", ", sni: app.test, subjectAltNames: [app.test]")
 	p.Until(lab.From("app.test"), "http://wrong.test/")
+	w.replay(p)
 }
 
 // A secret that nobody serves costs its own cluster only: what else discovery tells, before and after, arrives.

@@ -19,7 +19,7 @@ import (
 func TestGatewayBehindALoadBalancer(t *testing.T) {
 	t.Parallel()
 	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(mesh, []byte("defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}"), 0o644); err != nil {
+	if err := os.WriteFile(mesh, []byte("defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"+logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", mesh)
@@ -29,7 +29,7 @@ func TestGatewayBehindALoadBalancer(t *testing.T) {
 		w.Apply("Gateway "+name, fmt.Sprintf("selector: {gateway: %s}\nservers: [{port: {number: 18080, name: http, protocol: HTTP}, bind: %s, hosts: ['*']}]", name, bind),
 			"VirtualService "+name, fmt.Sprintf("hosts: [app.test]\ngateways: [%s]\nhttp: [{route: [{destination: {host: app.test}}]}]", name))
 	}
-	w.GatewayEnvoy("trusting")
+	p := w.GatewayEnvoy("trusting")
 	w.RunEnvoy("router~"+w.Address()+"~headed.default~default.svc.cluster.local", "", map[string]any{
 		"NAMESPACE": "default", "LABELS": map[string]string{"gateway": "headed"},
 		"PROXY_CONFIG": map[string]any{"gatewayTopology": map[string]any{"proxyProtocol": map[string]any{}}},
@@ -41,6 +41,7 @@ func TestGatewayBehindALoadBalancer(t *testing.T) {
 	if got := a.Echo.Header.Get("X-Envoy-External-Address"); got != "203.0.113.9" {
 		t.Errorf("by x-forwarded-for the client is %q: %v", got, a.Echo.Header)
 	}
+	w.replay(p)
 
 	w.Check(lab.Eventually(lab.StopLimit, func() error {
 		c, err := net.DialTimeout("tcp", headed+":18080", time.Second)

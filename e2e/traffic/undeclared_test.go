@@ -62,6 +62,7 @@ func TestAPortWithoutAProtocol(t *testing.T) {
 			}
 		}
 	}
+	w.replay(outbound)
 }
 
 // Bytes that are not HTTP pass a port without a protocol as they are, through the client's Envoy and the server's: where
@@ -81,8 +82,9 @@ func TestBytesOnAPortWithoutAProtocol(t *testing.T) {
 	w.Apply("Sidecar plain", "workloadSelector: {labels: {app: plain}}\negress: [{hosts: [./nobody.test]}]", // binds no VIP
 		"Sidecar declared", fmt.Sprintf("workloadSelector: {labels: {app: declared}}\negress: [{hosts: [./nobody.test]}]\n"+
 			"ingress: [{port: {number: %d, name: any}, captureMode: NONE, defaultEndpoint: \"127.0.0.1:%d\"}]", outside, inside))
+	proxies := map[string]*lab.Proxy{}
 	for app, ip := range map[string]string{"plain": plain, "declared": declared, "client": w.Address()} {
-		w.RunEnvoy("sidecar~"+ip+"~"+app+".default~default.svc.cluster.local", "", map[string]any{
+		proxies[app] = w.RunEnvoy("sidecar~"+ip+"~"+app+".default~default.svc.cluster.local", "", map[string]any{
 			"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "LABELS": map[string]string{"app": app},
 		})
 	}
@@ -108,6 +110,7 @@ func TestBytesOnAPortWithoutAProtocol(t *testing.T) {
 			return nil
 		}))
 	}
+	w.replay(proxies["client"])
 }
 
 // echo returns to each client what it sends, until the test ends.

@@ -1,0 +1,182 @@
+package traffic
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// draw makes a request to a listener that meets most conditions of one of its routes, or misses them by little.
+func (has parts) draw(draw *rand.Rand, at listening) *exchange {
+	e := &exchange{}
+	e.Method, e.Path = "GET", "/"
+	if len(at.configs) > 0 {
+		has.hosts = slices.DeleteFunc(slices.Clone(has.hosts), func(h virtualHost) bool { return h.config != "" && !slices.Contains(at.configs, h.config) })
+	}
+	h := virtualHost{Domains: []string{"nobody.test"}}
+	if len(has.hosts) > 0 {
+		h = has.hosts[draw.IntN(len(has.hosts))]
+	}
+	e.To = has.host(draw, h)
+	if len(h.Routes) == 0 {
+		return e
+	}
+	m := h.Routes[draw.IntN(len(h.Routes))].Match
+	e.Path = m.draw(draw)
+	for _, header := range m.Headers {
+		value := header.draw(draw)
+		switch {
+		case draw.IntN(5) == 0 || header.InvertMatch && draw.IntN(2) == 0:
+		case header.Name == ":method":
+			e.Method = value
+		case header.Name == ":authority":
+			e.To = value
+		case !strings.HasPrefix(header.Name, ":") && value != "":
+			e.Header = append(e.Header, header.Name+":"+value)
+		}
+	}
+	if !sendable(e.To, e.Path) {
+		e.Path = "/"
+	}
+	return e
+}
+
+// host draws a host of a virtual host's domains, in other letters or with a port or dot, now and then. Whatever host there is outside of the mesh is an address
+// here: a name would be asked of the machine's DNS.
+func (has parts) host(draw *rand.Rand, h virtualHost) string {
+	host := h.Domains[draw.IntN(len(h.Domains))]
+	switch {
+	case host == "*" && h.Name == "allow_any":
+		return has.outside
+	case host == "*":
+		return "nobody.test"
+	case strings.HasPrefix(host, "*"):
+		host = "any" + host[1:]
+	case strings.HasSuffix(host, "*"):
+		host = host[:len(host)-1] + "1"
+	}
+	if _, err := netip.ParseAddr(host); err == nil && has.knows("*") {
+		return has.outside // the address of a service, at a port at which nobody listens
+	}
+	if strings.ContainsAny(host, ":[") {
+		return host
+	}
+	switch with := host + ":80"; draw.IntN(12) {
+	case 0:
+		host = strings.ToUpper(host[:1]) + host[1:]
+	case 1:
+		if has.knows(with) || !has.knows("*") {
+			host = with
+		}
+	}
+	return host
+}
+
+// knows reports whether a virtual host has a domain.
+func (has parts) knows(domain string) bool {
+	return slices.ContainsFunc(has.hosts, func(h virtualHost) bool { return slices.Contains(h.Domains, domain) })
+}
+
+// draw makes a path, with a query if the match wants one.
+func (m routeMatch) draw(draw *rand.Rand) string {
+	path := m.Path + m.Prefix + m.PathSeparatedPrefix
+	switch {
+	case m.SafeRegex.Regex != "":
+		path = sample(draw, m.SafeRegex.Regex)
+	case m.Path == "" && draw.IntN(2) == 0:
+		path = strings.TrimSuffix(path, "/") + "/x"
+	}
+	switch draw.IntN(8) {
+	case 0:
+		path = path[:max(1, len(path)-1)]
+	case 1:
+		path += "x"
+	case 2:
+		path = strings.ToUpper(path)
+	}
+	query := url.Values{}
+	for _, q := range m.QueryParameters {
+		if draw.IntN(5) > 0 {
+			query.Set(q.Name, q.draw(draw))
+		}
+	}
+	if draw.IntN(6) == 0 {
+		query.Set("drawn", "1")
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path
+}
+
+// draw makes a value that a matcher takes, most of the time.
+func (m textMatcher) draw(draw *rand.Rand) string {
+	s := m.StringMatch
+	value := s.Exact
+	switch {
+	case s.Prefix != "":
+		value = s.Prefix + "x"
+	case s.Suffix != "":
+		value = "x" + s.Suffix
+	case s.Contains != "":
+		value = "x" + s.Contains + "x"
+	case s.SafeRegex.Regex != "":
+		value = sample(draw, s.SafeRegex.Regex)
+	case value == "":
+		value = "x"
+	}
+	if draw.IntN(8) == 0 && !strings.HasPrefix(m.Name, ":") {
+		value += "y"
+	}
+	return value
+}
+
+// sendable reports whether Go's client sends a path as it is written.
+func sendable(host, path string) bool {
+	r, err := http.NewRequest(http.MethodGet, "http://"+host+path, nil)
+	return err == nil && r.URL.RequestURI() == path
+}
+
+// sample makes a text that a regular expression matches.
+func sample(draw *rand.Rand, of string) string {
+	parsed, err := syntax.Parse(of, syntax.Perl)
+	if err != nil {
+		return "/"
+	}
+	var b strings.Builder
+	write(draw, &b, parsed)
+	return b.String()
+}
+
+func write(draw *rand.Rand, b *strings.Builder, of *syntax.Regexp) {
+	times := 1
+	switch of.Op {
+	case syntax.OpLiteral:
+		b.WriteString(string(of.Rune))
+		return
+	case syntax.OpCharClass:
+		b.WriteRune(of.Rune[0])
+		return
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		b.WriteByte('x')
+		return
+	case syntax.OpAlternate:
+		write(draw, b, of.Sub[draw.IntN(len(of.Sub))])
+		return
+	case syntax.OpStar, syntax.OpQuest:
+		times = draw.IntN(2)
+	case syntax.OpPlus:
+		times = 1 + draw.IntN(2)
+	case syntax.OpRepeat:
+		times = of.Min
+	}
+	for range times {
+		for _, sub := range of.Sub {
+			write(draw, b, sub)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 )
@@ -95,6 +96,19 @@ func tlsPath(p *networking.TrafficPolicy, port uint32) string {
 		return ".tls"
 	}
 	return ""
+}
+
+// OutboundPlaces returns what decides about requests of a workload to unknown hosts: its Sidecar, or MeshConfig; none if neither says it.
+func (m *Mesh) OutboundPlaces(namespace string, labels map[string]string) []Place {
+	if s := m.Sidecar(namespace, labels); s != nil && s.Spec.OutboundTrafficPolicy != nil {
+		return []Place{{s.Meta, "spec.outboundTrafficPolicy"}}
+	}
+	for _, o := range m.used() {
+		if c, ok := o.Spec.(*meshconfig.MeshConfig); ok && c.OutboundTrafficPolicy != nil {
+			return []Place{{o.Meta, "outboundTrafficPolicy"}}
+		}
+	}
+	return nil
 }
 
 // PeerPlaces returns the PeerAuthentication that decides which connections a workload's port takes; none if no policy does.

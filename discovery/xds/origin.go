@@ -23,19 +23,22 @@ type Origins struct {
 // OriginsOf returns the origins of r, which was made of a mesh for view v.
 func OriginsOf(m *model.Mesh, v Outbound, r *Resources) Origins { return Origins{m, v, r} }
 
-// Host returns what made a virtual host: its service, and its VirtualService.
-func (o Origins) Host(config, name string) (out []model.Place) {
+// Host returns what made a virtual host: its service, and its VirtualService; of the one for unknown hosts, what decides about these.
+func (o Origins) Host(config, name string) (made Made) {
+	if o.view.Gateway {
+		return o.gatewayHost(config, name)
+	}
 	h, _, ok := o.find(config, name)
-	if !ok {
-		return nil
+	if !ok && (name == allowAny || name == blockAll) {
+		return o.Unknown()
 	}
 	if h.rule != nil {
-		out = append(out, model.Place{Meta: h.rule.Meta})
+		made.By = append(made.By, model.Place{Meta: h.rule.Meta})
 	}
 	if h.service != nil {
-		out = append(out, model.Place{Meta: o.mesh.DeclaredBy(h.service)})
+		made.By = append(made.By, model.Place{Meta: o.mesh.DeclaredBy(h.service)})
 	}
-	return out
+	return made
 }
 
 // Route returns what made a route of a virtual host, by its index: the HTTP route of a VirtualService, or the service.
@@ -45,7 +48,7 @@ func (o Origins) Route(config, name string, index int) []model.Place {
 	}
 	h, served, ok := o.find(config, name)
 	if !ok {
-		return nil
+		return o.Host(config, name).By
 	}
 	if h.rule != nil {
 		places := placesOf(router{scope: o.made.scope, gateway: model.MeshGateway, port: h.port}, o.mesh, h.rule)
@@ -105,12 +108,15 @@ func (o Origins) routeOf(servers []gatewayServer, config string, served *routev3
 }
 
 // Cluster returns what made a cluster: the service, and the DestinationRules of its policy.
-func (o Origins) Cluster(name string) []model.Place {
+func (o Origins) Cluster(name string) Made {
 	s := serviceNamed(o.made.scope, name)
-	if s == nil {
-		return nil
+	switch {
+	case s != nil:
+		return Made{By: append([]model.Place{{Meta: o.mesh.DeclaredBy(s)}}, o.made.scope.PolicyPlaces(s)...)}
+	case name == passthroughCluster, name == blackHoleCluster:
+		return Made{Unmade: forEachSidecar}
 	}
-	return append([]model.Place{{Meta: o.mesh.DeclaredBy(s)}}, o.made.scope.PolicyPlaces(s)...)
+	return Made{}
 }
 
 // TLS returns what chose how a cluster begins connections; nil if its endpoints do.
@@ -119,7 +125,7 @@ func (o Origins) TLS(cluster string) []model.Place {
 	if s == nil {
 		return nil
 	}
-	parts := strings.SplitN(cluster, "|", 4)
+	parts := clusterParts(cluster)
 	port, _ := strconv.ParseUint(parts[1], 10, 32) // a service has the cluster
 	return o.made.scope.TLSPlaces(s, uint32(port), parts[2])
 }
@@ -135,11 +141,19 @@ func (o Origins) Endpoint(cluster, address string) []model.Place {
 
 // serviceNamed returns the service of a cluster, by the cluster's name; nil if it has none.
 func serviceNamed(scope *model.Scope, cluster string) *model.Service {
-	parts := strings.SplitN(cluster, "|", 4)
+	parts := clusterParts(cluster)
 	if len(parts) != 4 || parts[0] != "outbound" || scope == nil {
 		return nil
 	}
 	return scope.Service(parts[3])
+}
+
+// clusterParts splits the name of a cluster, or the server name that is one, into "outbound", port, subset and host.
+func clusterParts(name string) []string {
+	if strings.HasPrefix(name, "outbound_.") {
+		return strings.SplitN(name, "_.", 4)
+	}
+	return strings.SplitN(name, "|", 4)
 }
 
 // find returns a virtual host with the inputs that it was made of.

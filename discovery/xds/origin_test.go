@@ -53,13 +53,26 @@ func TestOriginsOfScenarios(t *testing.T) {
 						}
 					}
 				}
-				if len(o.Host(c.Name, h.Name)) == 0 && !v.Gateway && !slices.Equal(h.Domains, []string{"*"}) {
+				if made := o.Host(c.Name, h.Name); len(made.By) == 0 && made.Unmade == "" {
 					t.Errorf("%s: nobody made %s of %s", file, h.Name, c.Name)
 				}
 			}
 		}
+		for _, l := range r.Listeners {
+			if made := o.Listener(l.Name); len(made.By) == 0 && made.Unmade == "" {
+				t.Errorf("%s: nobody made the listener %s", file, l.Name)
+			}
+			for _, c := range append(slices.Clone(l.FilterChains), l.DefaultFilterChain) {
+				if made := o.Chain(l.Name, c); c != nil && len(made.By) == 0 && made.Unmade == "" {
+					t.Errorf("%s: nobody made the filter chain %v of %s", file, c, l.Name)
+				}
+			}
+		}
 		for _, c := range r.Clusters {
-			if strings.HasPrefix(c.Name, "outbound|") && len(o.Cluster(c.Name)) == 0 {
+			if strings.HasPrefix(c.Name, "outbound|") {
+				if len(o.Cluster(c.Name).By) > 0 {
+					continue
+				}
 				t.Errorf("%s: nobody made %s", file, c.Name)
 			}
 		}
@@ -157,16 +170,18 @@ spec:
 		}
 		return out
 	}
+	host := func(name string) []model.Place { return o.Host("80", name).By }
+	cluster := func(name string) []model.Place { return o.Cluster(name).By }
 	for what, row := range map[string]struct {
 		got  []model.Place
 		want string
 	}{
-		"the host":         {o.Host("80", "a.test:80"), " VirtualService ServiceEntry"},
-		"the cluster":      {o.Cluster("outbound|80||a.test"), " ServiceEntry DestinationRule"},
+		"the host":         {host("a.test:80"), " VirtualService ServiceEntry"},
+		"the cluster":      {cluster("outbound|80||a.test"), " ServiceEntry DestinationRule"},
 		"an endpoint":      {o.Endpoint("outbound|80||a.test", "10.0.0.2"), " ServiceEntryspec.endpoints[1]"},
-		"another cluster":  {o.Cluster("PassthroughCluster"), ""},
-		"an absent host":   {o.Host("80", "b.test:80"), ""},
-		"the host of rest": {o.Host("80", "allow_any"), ""},
+		"another cluster":  {cluster("PassthroughCluster"), ""},
+		"an absent host":   {host("b.test:80"), ""},
+		"the host of rest": {host("allow_any"), ""},
 	} {
 		if got := names(row.got); got != row.want {
 			t.Errorf("%s is of%s, want%s", what, got, row.want)

@@ -77,14 +77,17 @@ func TestOriginsKeepNothing(t *testing.T) {
 		o := OriginsOf(m, v, r)
 		for _, c := range r.Routes {
 			for _, h := range c.VirtualHosts {
-				places += len(o.Host(c.Name, h.Name))
+				places += len(o.Host(c.Name, h.Name).By)
 				for i := range h.Routes {
 					places += len(o.Route(c.Name, h.Name, i))
 				}
 			}
 		}
+		for _, l := range r.Listeners { // each makes the parts of a listener again
+			places += len(o.Listener(l.Name).By)
+		}
 		for _, c := range r.Clusters {
-			places += len(o.Cluster(c.Name)) + len(o.TLS(c.Name)) + len(o.Endpoint(c.Name, "10.0.0.1"))
+			places += len(o.Cluster(c.Name).By) + len(o.TLS(c.Name)) + len(o.Endpoint(c.Name, "10.0.0.1"))
 		}
 	}
 	before := held()

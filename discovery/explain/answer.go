@@ -29,6 +29,8 @@ type Step struct {
 	Name    string   `json:"name,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Origins []Place  `json:"origins,omitempty"` // the objects that made it
+	More    int      `json:"more,omitempty"`    // services that made it, too, and are not named
+	Unmade  string   `json:"unmade,omitempty"`  // why no object did
 	Passed  []Passed `json:"passed,omitempty"`  // what was looked at before, and did not match
 }
 

@@ -16,13 +16,13 @@ func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 	sent.Share = share
 	c, assigned := j.served.Cluster(name)
 	if c == nil {
-		j.step(Step{Kind: "cluster", Name: name, Text: "is not there"})
+		j.step(Step{Kind: "cluster", Name: name, Text: "is not there", Unmade: notThere})
 		sent.Status, sent.Flag, sent.Reason = 503, "NC", "the proxy has no cluster "+name+": its service, port or subset is missing"
 		j.refuse(sent, r)
 		return
 	}
 	sent.Cluster = name
-	j.step(Step{Kind: "cluster", Name: name, Text: boundsOf(c), Origins: j.origins(Part{Cluster: name})})
+	j.pass(Step{Kind: "cluster", Name: name, Text: boundsOf(c)}, j.origins(Part{Cluster: name}))
 	all, resolved := endpointsOf(c, assigned)
 	switch {
 	case resolved != "" && len(all) == 0:
@@ -124,7 +124,7 @@ func (j *judge) endpoint(c *clusterv3.Cluster, l *endpointv3.LocalityLbEndpoints
 	}
 	where := l.GetLocality()
 	out.Locality = strings.TrimRight(where.GetRegion()+"/"+where.GetZone()+"/"+where.GetSubZone(), "/")
-	out.Origins = j.origins(Part{Cluster: c.Name, Endpoint: out.Address})
+	out.Origins = j.origins(Part{Cluster: c.Name, Endpoint: out.Address}).By
 	return out
 }
 

@@ -64,7 +64,7 @@ func isEmpty(f *hcmv3.HttpFilter, own proto.Message) bool {
 func (j *judge) fault(f *faultv3.HTTPFault, left float64) float64 {
 	if d := f.Delay; d != nil && share(d.Percentage) > 0 {
 		j.delay = &Delay{share(d.Percentage), durationOf(d.GetFixedDelay())}
-		j.step(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests wait %s", percent(share(d.Percentage)), duration(d.GetFixedDelay()))})
+		j.pass(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests wait %s", percent(share(d.Percentage)), duration(d.GetFixedDelay()))}, j.route)
 	}
 	a := f.Abort
 	if a == nil || share(a.Percentage) == 0 {
@@ -75,7 +75,7 @@ func (j *judge) fault(f *faultv3.HTTPFault, left float64) float64 {
 		status = ofGRPC(a.GetGrpcStatus())
 	}
 	aborted := left * share(a.Percentage)
-	j.step(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests are answered %d", percent(share(a.Percentage)), status)})
+	j.pass(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests are answered %d", percent(share(a.Percentage)), status)}, j.route)
 	j.end(Outcome{Share: aborted, Status: status, Flag: "FI", Reason: "a fault is injected"})
 	return aborted
 }
@@ -89,12 +89,12 @@ func (j *judge) preflight(c *corsv3.CorsPolicy, r Request, left float64) bool {
 	}
 	for _, m := range c.AllowOriginStringMatch {
 		if matches(m, origin) {
-			j.step(Step{Kind: "filter", Name: "cors", Text: "the origin " + origin + " is allowed"})
+			j.pass(Step{Kind: "filter", Name: "cors", Text: "the origin " + origin + " is allowed"}, j.route)
 			j.end(Outcome{Share: left, Status: 200, Reason: "the proxy answers the preflight request"})
 			return true
 		}
 	}
-	j.step(Step{Kind: "filter", Name: "cors", Text: "the origin " + origin + " is not allowed: the server answers"})
+	j.pass(Step{Kind: "filter", Name: "cors", Text: "the origin " + origin + " is not allowed: the server answers"}, j.route)
 	return false
 }
 

@@ -15,7 +15,7 @@ func (j *judge) guard(name string, config proto.Message, r Request, left float64
 	case *jwtv3.JwtAuthentication:
 		a := authenticate(p, r)
 		if a.text != "" {
-			j.step(Step{Kind: "filter", Name: name, Text: a.text})
+			j.step(Step{Kind: "filter", Name: name, Text: a.text, Unmade: notTraced})
 		}
 		if a.unless != "" {
 			j.unjudged = append(j.unjudged, a.unless)
@@ -28,9 +28,9 @@ func (j *judge) guard(name string, config proto.Message, r Request, left float64
 	case *httprbacv3.RBAC:
 		refuses, by, passed, unjudged := refused(p.Rules, call{Request: r, secure: j.secure, token: j.token})
 		for i := range passed {
-			passed[i].Origins = j.origins(Part{Policy: passed[i].Name})
+			passed[i].Origins = j.origins(Part{Policy: passed[i].Name}).By
 		}
-		step, reason := verdictOf(refuses, by, j.origins, passed, unjudged, "gateway")
+		step, reason := verdictOf(refuses, by, func(p Part) []Place { return j.origins(p).By }, passed, unjudged, "gateway")
 		if step.Text != "" {
 			j.step(step)
 		}
@@ -48,6 +48,9 @@ func verdictOf(refuses bool, name string, origins func(Part) []Place, passed []P
 	step = Step{Kind: whose + " policy", Name: name, Passed: passed}
 	if name != "" {
 		step.Origins = origins(Part{Policy: name})
+	}
+	if len(step.Origins) == 0 {
+		step.Unmade = "no rule of a policy is met"
 	}
 	switch {
 	case refuses && name != "":

@@ -21,16 +21,26 @@ type Part struct {
 	Routes, Host string // of a virtual host: its route configuration and its name
 	Route        int    // its route, counted from 1; 0 for the virtual host itself
 	Cluster      string
-	Endpoint     string // of the cluster, its address with port
-	TLS          bool   // of the cluster: what chose how it begins connections
-	Port         uint32 // of a server: what chose which connections it takes
-	Policy       string // of a server: the name of a rule in its filters
+	Endpoint     string                  // of the cluster, its address with port
+	TLS          bool                    // of the cluster: what chose how it begins connections
+	Port         uint32                  // of a server: what chose which connections it takes
+	Policy       string                  // of a server: the name of a rule in its filters
+	Listener     string                  // for outbound traffic
+	Chain        *listenerv3.FilterChain // of the listener
+	Name         string                  // whose address DNS of the proxy has
+}
+
+// Made is which objects made a part. Where none did, Unmade says why.
+type Made struct {
+	By     []Place
+	More   int
+	Unmade string
 }
 
 // Judge says what becomes of a request at a proxy that was sent these resources. origins tells which objects made a part; nil if that is not known.
-func Judge(s Served, r Request, origins func(Part) []Place) Answer {
+func Judge(s Served, r Request, origins func(Part) Made) Answer {
 	if origins == nil {
-		origins = func(Part) []Place { return nil }
+		origins = func(Part) Made { return Made{} }
 	}
 	j := &judge{served: s, origins: origins, bytes: r.TCP}
 	j.connect(r)
@@ -39,22 +49,35 @@ func Judge(s Served, r Request, origins func(Part) []Place) Answer {
 
 type judge struct {
 	served   Served
-	origins  func(Part) []Place
+	origins  func(Part) Made
 	steps    []Step
 	outcomes []Outcome
 	unjudged []string // filters on the way that may answer
 	bytes    bool     // the program sends no HTTP
 	secure   bool     // the connection is TLS, which the proxy ends
 	token    token    // that a filter has found
+	route    Made     // of the route
 	delay    *Delay   // that a filter has added
 }
 
 // tlsOrigins returns the objects that chose how a cluster begins connections.
 func (j *judge) tlsOrigins(cluster string) []Place {
-	return j.origins(Part{Cluster: cluster, TLS: true})
+	return j.origins(Part{Cluster: cluster, TLS: true}).By
 }
 
 func (j *judge) step(s Step) { j.steps = append(j.steps, s) }
+
+// pass adds a step with what made a part.
+func (j *judge) pass(s Step, made Made) {
+	s.Origins, s.More, s.Unmade = made.By, made.More, made.Unmade
+	j.step(s)
+}
+
+// Why no object made a step.
+const (
+	notThere  = "no object makes one"
+	notTraced = "explain does not know which object made it"
+)
 
 func (j *judge) end(o Outcome) {
 	o.Unless, o.Delay = slices.Clone(j.unjudged), j.delay
@@ -63,7 +86,7 @@ func (j *judge) end(o Outcome) {
 
 // skip adds a filter that explain does not judge.
 func (j *judge) skip(name string) {
-	j.step(Step{Kind: "filter", Name: name, Text: "explain does not judge it"})
+	j.step(Step{Kind: "filter", Name: name, Text: "explain does not judge it", Unmade: notTraced})
 	j.unjudged = append(j.unjudged, name)
 }
 
@@ -71,7 +94,7 @@ func (j *judge) skip(name string) {
 func (j *judge) connect(r Request) {
 	l, accepted := listenerFor(j.served.Listeners, r.To)
 	if l == nil {
-		j.step(Step{Kind: "listener", Text: fmt.Sprintf("no listener of the proxy has %s: the connection does not pass the proxy", r.To)})
+		j.step(Step{Kind: "listener", Text: fmt.Sprintf("no listener of the proxy has %s: the connection does not pass the proxy", r.To), Unmade: notThere})
 		j.end(Outcome{Share: 1, Reason: fmt.Sprintf("the proxy does not see it: it goes to %s as the program sends it", r.To)})
 		return
 	}
@@ -79,11 +102,12 @@ func (j *judge) connect(r Request) {
 	if accepted != nil {
 		text = "to which " + accepted.Name + " passes the intercepted connection"
 	}
-	j.step(Step{Kind: "listener", Name: l.Name, Text: text})
+	made := j.origins(Part{Listener: l.Name})
+	j.pass(Step{Kind: "listener", Name: l.Name, Text: text}, made)
 	c := connectionOf(l, r)
 	chain := chainFor(l, c)
 	if chain == nil {
-		j.step(Step{Kind: "filter chain", Text: "none matches"})
+		j.pass(Step{Kind: "filter chain", Text: "none matches"}, made)
 		j.end(Outcome{Share: 1, Closed: true, Flag: "NR", Reason: "the connection is closed: no filter chain matches"})
 		return
 	}
@@ -98,7 +122,8 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 	if chain == l.DefaultFilterChain && len(l.FilterChains) > 0 {
 		text = "the default, since no other matches"
 	}
-	if chain.TransportSocket != nil && !j.handshake(chain, r) {
+	made := j.origins(Part{Listener: l.Name, Chain: chain})
+	if chain.TransportSocket != nil && !j.handshake(chain, made, r) {
 		return
 	}
 	j.secure, r.ended = chain.TransportSocket != nil, chain.TransportSocket != nil
@@ -107,7 +132,7 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 	for _, f := range chain.Filters {
 		switch m := unpack(f.GetTypedConfig()).(type) {
 		case *hcmv3.HttpConnectionManager:
-			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": HTTP"})
+			j.pass(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": HTTP"}, made)
 			if r.TCP || r.TLS {
 				j.end(Outcome{Share: 1, Status: 400, Flag: "DPE", Reason: "it wants HTTP, and closes the connection"})
 				return
@@ -115,7 +140,7 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 			j.http(m, r)
 			return
 		case *tcpproxyv3.TcpProxy:
-			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": bytes, whatever they are"})
+			j.pass(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": bytes, whatever they are"}, made)
 			j.tcp(m, sni, r)
 			return
 		case *sniclusterv3.SniCluster:
@@ -128,9 +153,9 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 }
 
 // handshake reports whether the program begins the TLS that a chain wants.
-func (j *judge) handshake(chain *listenerv3.FilterChain, r Request) bool {
+func (j *judge) handshake(chain *listenerv3.FilterChain, made Made, r Request) bool {
 	if !r.TLS {
-		j.step(Step{Kind: "filter chain", Name: chain.Name, Text: "wants TLS"})
+		j.pass(Step{Kind: "filter chain", Name: chain.Name, Text: "wants TLS"}, made)
 		j.end(Outcome{Share: 1, Closed: true, Reason: "the connection is closed: the program begins no TLS"})
 		return false
 	}
@@ -173,7 +198,7 @@ func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 	if name := m.GetRds().GetRouteConfigName(); name != "" {
 		i := slices.IndexFunc(j.served.Routes, func(c *routev3.RouteConfiguration) bool { return c.Name == name })
 		if i < 0 {
-			j.step(Step{Kind: "virtual host", Text: "the route configuration " + name + " is not there"})
+			j.step(Step{Kind: "virtual host", Text: "the route configuration " + name + " is not there", Unmade: notThere})
 			j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "the proxy has no routes " + name})
 			return
 		}
@@ -181,34 +206,36 @@ func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 	}
 	host, domain := hostFor(config, r.Host)
 	if host == nil {
-		j.step(Step{Kind: "virtual host", Text: fmt.Sprintf("none of routes %s has the host %s", config.GetName(), r.Host)})
+		j.step(Step{Kind: "virtual host", Text: fmt.Sprintf("none of routes %s has the host %s", config.GetName(), r.Host), Unmade: notThere})
 		j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "no virtual host has the host " + r.Host})
 		return
 	}
-	j.step(Step{
-		Kind: "virtual host", Name: host.Name, Text: fmt.Sprintf("of routes %s, by the domain %s", config.GetName(), domain),
-		Origins: j.origins(Part{Routes: config.GetName(), Host: host.Name}),
-	})
+	made := j.origins(Part{Routes: config.GetName(), Host: host.Name})
+	j.pass(Step{Kind: "virtual host", Name: host.Name, Text: fmt.Sprintf("of routes %s, by the domain %s", config.GetName(), domain)}, made)
 	if host.RequireTls == routev3.VirtualHost_ALL && !r.ended {
 		j.end(Outcome{Share: 1, Status: 301, Reason: "the host wants HTTPS: the proxy redirects to it"})
 		return
 	}
-	j.routes(m, config.GetName(), host, r)
+	j.routes(m, config.GetName(), host, made, r)
 }
 
-func (j *judge) routes(m *hcmv3.HttpConnectionManager, config string, host *routev3.VirtualHost, r Request) {
+func (j *judge) routes(m *hcmv3.HttpConnectionManager, config string, host *routev3.VirtualHost, by Made, r Request) {
 	var passed []Passed
 	for i, route := range host.Routes {
 		made := j.origins(Part{Routes: config, Host: host.Name, Route: i + 1})
 		if reason := mismatch(route.GetMatch(), r); reason != "" {
-			passed = append(passed, Passed{Name: nameOf(route, i), Reason: reason, Origins: made})
+			passed = append(passed, Passed{Name: nameOf(route, i), Reason: reason, Origins: made.By})
 			continue
 		}
-		j.step(Step{Kind: "route", Name: nameOf(route, i), Text: inForce(route), Origins: made, Passed: passed})
+		if len(made.By) == 0 && made.Unmade == "" {
+			made = by // the route is the virtual host's own
+		}
+		j.pass(Step{Kind: "route", Name: nameOf(route, i), Text: inForce(route), Passed: passed}, made)
+		j.route = made
 		j.filters(m, host, route, r)
 		return
 	}
-	j.step(Step{Kind: "route", Text: "none matches", Passed: passed})
+	j.pass(Step{Kind: "route", Text: "none matches", Passed: passed}, by)
 	j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "no route of the virtual host matches"})
 }
 

@@ -63,21 +63,21 @@ func (q Question) AnswerOf(m *model.Mesh, all []Connected) (Road, error) {
 	made := xds.SketchOf(m, view)
 	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP, TLS: q.TLS}
 	road := Road{Proxy: from.id.String(), Connected: from.connected, To: fmt.Sprintf("%s:%d", host, port)}
-	at, step, err := q.resolve(made.Resources, view, host, port)
+	origins := xds.OriginsOf(m, view, made.Resources)
+	at, step, err := q.resolve(made.Resources, origins, view, host, port)
 	if err != nil {
 		return Road{}, err
 	}
 	r.To, road.At = at, at.String()
-	origins := xds.OriginsOf(m, view, made.Resources)
 	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m, all), Client: clientOf(m, from)}
-	road.Answer = Judge(served, r, func(p Part) []Place { return placesOf(origins, p) })
+	road.Answer = Judge(served, r, func(p Part) Made { return madeBy(origins, p) })
 	road.Steps = append([]Step{step}, road.Steps...)
 	return road, nil
 }
 
 // resolve returns the address to which the program connects.
-func (q Question) resolve(made *xds.Resources, v xds.Outbound, host string, port uint16) (netip.AddrPort, Step, error) {
-	step := Step{Kind: "address", Name: host}
+func (q Question) resolve(made *xds.Resources, origins xds.Origins, v xds.Outbound, host string, port uint16) (netip.AddrPort, Step, error) {
+	step := Step{Kind: "address", Name: host, Unmade: "the question says it"}
 	to := func(ip netip.Addr, format string, args ...any) (netip.AddrPort, Step, error) {
 		step.Text = fmt.Sprintf(format, args...)
 		return netip.AddrPortFrom(ip, port), step, nil
@@ -94,6 +94,7 @@ func (q Question) resolve(made *xds.Resources, v xds.Outbound, host string, port
 		return to(ip, "the program connects to %s", ip)
 	}
 	if v.Mode == node.None && v.HTTPProxyPort != 0 && !q.TCP {
+		step.Unmade = "the metadata of the proxy say it"
 		step.Text = fmt.Sprintf("the program sends it to its HTTP proxy at port %d", v.HTTPProxyPort)
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(v.HTTPProxyPort)), step, nil
 	}
@@ -103,10 +104,14 @@ func (q Question) resolve(made *xds.Resources, v xds.Outbound, host string, port
 	for _, name := range searched(host, v.Domain) {
 		for _, n := range made.Names(v) {
 			if ip, err := netip.ParseAddr(append(slices.Clone(n.Addresses), "")[0]); n.Host == name && err == nil {
+				if step.Origins = placed(origins.Name(name)); len(step.Origins) > 0 {
+					step.Unmade = ""
+				}
 				return to(ip, "%s has the address %s", name, ip)
 			}
 		}
 	}
+	step.Unmade = "no service has the name"
 	return to(nowhere, "its address is not known here: %s stands for one that no service has", nowhere)
 }
 
@@ -221,24 +226,29 @@ func headers(all []string) (map[string][]string, error) {
 	return out, nil
 }
 
-func placesOf(o xds.Origins, p Part) []Place {
-	var made []model.Place
+func madeBy(o xds.Origins, p Part) Made {
+	with := func(made xds.Made) Made { return Made{placed(made.By), made.More, made.Unmade} }
+	only := func(made []model.Place) Made { return Made{By: placed(made)} }
 	switch {
 	case p.Policy != "":
-		made = o.Policy(p.Policy)
+		return only(o.Policy(p.Policy))
+	case p.Name != "":
+		return only(o.Name(p.Name))
+	case p.Chain != nil:
+		return with(o.Chain(p.Listener, p.Chain))
+	case p.Listener != "":
+		return with(o.Listener(p.Listener))
 	case p.TLS:
-		made = o.TLS(p.Cluster)
+		return only(o.TLS(p.Cluster))
 	case p.Endpoint != "":
 		address, _ := splitPort(p.Endpoint)
-		made = o.Endpoint(p.Cluster, strings.Trim(address, "[]"))
+		return only(o.Endpoint(p.Cluster, strings.Trim(address, "[]")))
 	case p.Cluster != "":
-		made = o.Cluster(p.Cluster)
+		return with(o.Cluster(p.Cluster))
 	case p.Route > 0:
-		made = o.Route(p.Routes, p.Host, p.Route-1)
-	default:
-		made = o.Host(p.Routes, p.Host)
+		return only(o.Route(p.Routes, p.Host, p.Route-1))
 	}
-	return placed(made)
+	return with(o.Host(p.Routes, p.Host))
 }
 
 func placed(made []model.Place) (out []Place) {

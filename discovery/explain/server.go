@@ -75,18 +75,21 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 		s.Absent = "explain does not know what the client's " + e.hello.other + " says"
 	}
 	if s.Absent != "" {
-		a.steps = append(a.steps, Step{Kind: "server", Name: e.Address, Text: "its proxy is not judged: " + s.Absent})
+		a.steps = append(a.steps, Step{Kind: "server", Name: e.Address, Text: "its proxy is not judged: " + s.Absent, Unmade: notThere})
 		return a
 	}
 	l := inboundFor(s.Listeners, to)
 	if l == nil {
-		a.steps = append(a.steps, Step{Kind: "server", Name: s.Proxy, Text: fmt.Sprintf("has no listener for port %d: the program itself answers", to.Port())})
+		a.steps = append(a.steps, Step{Kind: "server", Name: s.Proxy, Text: fmt.Sprintf("has no listener for port %d: the program itself answers", to.Port()), Unmade: notThere})
 		return a
 	}
 	made := s.Origins(Part{Port: uint32(to.Port())})
 	c := inboundConnection(l, to, e.hello, j.bytes)
 	chain := chainFor(l, c)
 	step := Step{Kind: "server", Name: s.Proxy, Text: fmt.Sprintf("listener %s; port %d takes %s", l.Name, to.Port(), taken(l, to)), Origins: made}
+	if len(made) == 0 {
+		step.Unmade = "no service has the port, and no PeerAuthentication decides"
+	}
 	a.steps = append(a.steps, step)
 	if flag, fault := meets(e.hello, chain, s.Principal); fault != "" {
 		reason := fmt.Sprintf("%s%s, but the server's port %d takes %s%s", e.hello.kind(), by(j.tlsOrigins(sent.Cluster)), to.Port(), taken(l, to), by(made))

@@ -38,7 +38,7 @@ func (a *arrival) requests(m *hcmv3.HttpConnectionManager, s Server, c call) {
 		case *jwtv3.JwtAuthentication:
 			said := authenticate(p, c.Request)
 			if said.text != "" {
-				a.steps = append(a.steps, Step{Kind: "server policy", Name: f.Name, Text: said.text})
+				a.steps = append(a.steps, Step{Kind: "server policy", Name: f.Name, Text: said.text, Unmade: notTraced})
 			}
 			if said.status != 0 {
 				a.end.Status, a.end.By, a.end.Reason = said.status, "the server's proxy", said.text

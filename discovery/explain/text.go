@@ -22,7 +22,14 @@ func (r Road) Text() string {
 		if s.Name != "" && text != "" {
 			text = ": " + text
 		}
-		line(s.Kind, "%s%s%s", s.Name, text, by(s.Origins))
+		from := by(s.Origins)
+		if s.More > 0 {
+			from = fmt.Sprintf("%s; %d more]", strings.TrimSuffix(from, "]"), s.More)
+		}
+		if s.Unmade != "" && s.Unmade != notThere { // the text says that one
+			from = " [no object: " + s.Unmade + "]"
+		}
+		line(s.Kind, "%s%s%s", s.Name, text, from)
 	}
 	atServer := func(s Step) bool { return strings.HasPrefix(s.Kind, "server") }
 	for _, s := range r.Steps {

@@ -147,6 +147,12 @@ func (w *world) compare(p *lab.Proxy, ask asked, by way, all []*exchange, kinds 
 	for i, e := range all {
 		road, did := roads[i], done[e.key(done)]
 		seen[did.kind()]++
+		for _, s := range road.Steps {
+			if len(s.Origins) == 0 && s.Unmade == "" && faults < 10 {
+				faults++
+				t.Errorf("nobody made the step %s %s of\n%s", s.Kind, s.Name, road.Text())
+			}
+		}
 		if !met.add(e, road, did) && faults < 10 {
 			faults++
 			t.Errorf("TCP %t, TLS %t: %s %s%s at %q %q, an answer of %d after %v: Envoy did %+v, the client had %d or %v, the server got %s of %s; explain says\n%s",

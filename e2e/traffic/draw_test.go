@@ -45,8 +45,8 @@ func (has parts) draw(draw *rand.Rand, at listening) *exchange {
 	return e
 }
 
-// host draws a host of a virtual host's domains, in other letters or with a port or dot, now and then. Whatever host there is outside of the mesh is an address
-// here: a name would be asked of the machine's DNS.
+// host draws a host of a virtual host's domains, in other letters or with a port or dot, now and then. A host outside of the mesh is an address here: Envoy
+// would ask the machine's DNS for a name.
 func (has parts) host(draw *rand.Rand, h virtualHost) string {
 	host := h.Domains[draw.IntN(len(h.Domains))]
 	switch {

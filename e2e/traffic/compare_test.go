@@ -105,11 +105,50 @@ func mustLog(o explain.Outcome) bool { return !o.Closed && !forCertificate(o) }
 const atOnce = 16 // requests, of which some wait for slow servers
 
 // compare sends requests to a proxy, and asks explain about each. Every request must end in one of the outcomes, no outcome and no endpoint may be one that
-// no request meets, and it is an error if fewer than kinds of ends are seen.
+// no request meets, each step of a road must say what made it, and it is an error if fewer than kinds of ends are seen.
 func (w *world) compare(p *lab.Proxy, ask asked, by way, all []*exchange, kinds int) {
 	t := w.T
 	t.Helper()
 	began := time.Now()
+	w.send(by, all)
+	roads := make([]explain.Road, len(all))
+	ask = once(ask)
+	for i, e := range all {
+		var err error
+		roads[i], err = ask(e.Question)
+		w.Check(err)
+	}
+	done := w.logged(p, all, roads)
+	seen, faults, met := map[string]int{}, 0, tallies{}
+	fault := func(format string, args ...any) {
+		if faults++; faults <= 10 {
+			t.Errorf(format, args...)
+		}
+	}
+	for i, e := range all {
+		road, did := roads[i], done[e.key(done)]
+		seen[did.kind()]++
+		for _, s := range road.Steps {
+			if len(s.Origins) == 0 && s.Unmade == "" {
+				fault("nobody made the step %s %s of\n%s", s.Kind, s.Name, road.Text())
+			}
+		}
+		if !met.add(e, road, did) {
+			fault("TCP %t, TLS %t: %s %s%s at %q %q, an answer of %d after %v: Envoy did %+v, the client had %d or %v, the server got %s of %s; explain says\n%s",
+				e.TCP, e.TLS, e.Method, e.To, e.Path, e.Address, e.Header, e.status, e.delay, did, e.got.Status, e.closed, e.got.Echo.Path, e.got.Echo.Host, road.Text())
+		}
+	}
+	for _, wide := range met.tooWide() {
+		fault("%s", wide)
+	}
+	t.Logf("%d requests in %v, of which explain says %d things: %v", len(all), time.Since(began), len(met), slices.Sorted(maps.Keys(seen)))
+	if len(seen) < kinds {
+		t.Errorf("only %d kinds of ends were seen: %v", len(seen), seen)
+	}
+}
+
+// send sends requests, some at once, and returns when all have ended.
+func (w *world) send(by way, all []*exchange) {
 	todo := make(chan *exchange)
 	var senders sync.WaitGroup
 	for range w.atOnce {
@@ -126,14 +165,11 @@ func (w *world) compare(p *lab.Proxy, ask asked, by way, all []*exchange, kinds 
 	}
 	close(todo)
 	senders.Wait()
-	roads := make([]explain.Road, len(all))
-	ask = once(ask)
-	for i, e := range all {
-		var err error
-		roads[i], err = ask(e.Question)
-		w.Check(err)
-	}
-	var done map[string]truth
+}
+
+// logged waits until the access log of a proxy has what it did with requests.
+func (w *world) logged(p *lab.Proxy, all []*exchange, roads []explain.Road) (done map[string]truth) {
+	w.T.Helper()
 	w.Check(lab.Eventually(lab.StopLimit, func() error {
 		done = truths(p.Log())
 		for i, e := range all {
@@ -143,27 +179,5 @@ func (w *world) compare(p *lab.Proxy, ask asked, by way, all []*exchange, kinds 
 		}
 		return nil
 	}))
-	seen, faults, met := map[string]int{}, 0, tallies{}
-	for i, e := range all {
-		road, did := roads[i], done[e.key(done)]
-		seen[did.kind()]++
-		for _, s := range road.Steps {
-			if len(s.Origins) == 0 && s.Unmade == "" && faults < 10 {
-				faults++
-				t.Errorf("nobody made the step %s %s of\n%s", s.Kind, s.Name, road.Text())
-			}
-		}
-		if !met.add(e, road, did) && faults < 10 {
-			faults++
-			t.Errorf("TCP %t, TLS %t: %s %s%s at %q %q, an answer of %d after %v: Envoy did %+v, the client had %d or %v, the server got %s of %s; explain says\n%s",
-				e.TCP, e.TLS, e.Method, e.To, e.Path, e.Address, e.Header, e.status, e.delay, did, e.got.Status, e.closed, e.got.Echo.Path, e.got.Echo.Host, road.Text())
-		}
-	}
-	for _, fault := range met.tooWide() {
-		t.Error(fault)
-	}
-	t.Logf("%d requests in %v, of which explain says %d things: %v", len(all), time.Since(began), len(met), slices.Sorted(maps.Keys(seen)))
-	if len(seen) < kinds {
-		t.Errorf("only %d kinds of ends were seen: %v", len(seen), seen)
-	}
+	return done
 }

@@ -189,8 +189,8 @@ func generated(draw *rand.Rand) *exchange {
 	e := &exchange{Question: q}
 	if strings.HasPrefix(q.Path, "/limit/") {
 		e.status = []int{0, 500, 503, 504}[draw.IntN(4)]
-		if e.status == 0 { // slower than any time-out, or faster than each
-			e.delay = []time.Duration{0, 50 * time.Millisecond, 1500 * time.Millisecond}[draw.IntN(3)]
+		if e.status == 0 { // slower than any time-out, or a little faster than each
+			e.delay = []time.Duration{0, 300 * time.Millisecond, 1500 * time.Millisecond}[draw.IntN(3)]
 		}
 	}
 	return e

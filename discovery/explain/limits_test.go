@@ -8,6 +8,9 @@ import (
 	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/examine"
 )
 
 // An outcome has the limits of its route as values, which JSON keeps.
@@ -84,6 +87,18 @@ func TestTLSOfPrograms(t *testing.T) {
 		}
 		if checked := len(o.Unless) > 0; checked != (name == "the name of a server") {
 			t.Errorf("%s: unless %v", name, o.Unless)
+		}
+	}
+}
+
+// A program that begins TLS itself does not speak to its HTTP proxy as with plain HTTP.
+func TestTLSIsNotForTheHTTPProxy(t *testing.T) {
+	objects, _ := config.Decode("mesh.yaml", wide(1, false))
+	q := Question{From: "10.1.0.1", To: "s0.shop.svc.cluster.local:90", Metadata: map[string]string{"INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "15080"}}
+	for encrypted, want := range map[bool]string{false: "127.0.0.1:15080", true: "10.200.0.1:90"} {
+		q.TLS = encrypted
+		if road, err := q.Answer(examine.Mesh{}.Of(objects)); err != nil || road.At != want {
+			t.Errorf("TLS %t: the program connects to %s, %v; want %s", encrypted, road.At, err, want)
 		}
 	}
 }

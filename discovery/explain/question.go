@@ -93,7 +93,7 @@ func (q Question) resolve(made *xds.Resources, origins xds.Origins, v xds.Outbou
 		}
 		return to(ip, "the program connects to %s", ip)
 	}
-	if v.Mode == node.None && v.HTTPProxyPort != 0 && !q.TCP {
+	if v.Mode == node.None && v.HTTPProxyPort != 0 && !q.TCP && !q.TLS {
 		step.Unmade = "the metadata of the proxy say it"
 		step.Text = fmt.Sprintf("the program sends it to its HTTP proxy at port %d", v.HTTPProxyPort)
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(v.HTTPProxyPort)), step, nil

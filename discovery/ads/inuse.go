@@ -1,8 +1,7 @@
 package ads
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
@@ -40,7 +39,7 @@ func (s *Server) CertificatesInUse() (out []InUse) {
 			out = append(out, InUse{name, one.From, one.Until, proxies})
 		}
 	}
-	slices.SortFunc(out, func(a, b InUse) int { return cmp.Compare(a.String(), b.String()) })
+	sort.Slice(out, func(i, j int) bool { return out[i].String() < out[j].String() })
 	return out
 }
 

@@ -140,7 +140,7 @@ func (p policies) customs() map[string]*customs {
 		if len(c.all) == 0 {
 			continue
 		}
-		slices.SortFunc(c.all, byName)
+		sortPolicies(c.all)
 		out[namespace] = c
 	}
 	return out

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	security "istio.io/api/security/v1beta1"
 )
@@ -90,10 +91,13 @@ func (m *Mesh) Policies(namespace string, labels map[string]string) []Policy {
 			}
 		}
 	}
-	slices.SortFunc(out, byName)
+	sortPolicies(out)
 	return out
 }
 
-func byName(a, b Policy) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+func sortPolicies(all []Policy) {
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+	})
 }

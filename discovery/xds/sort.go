@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -26,14 +27,10 @@ func sortByName[T any](list []T, name func(T) string) []T {
 	}
 	order := make([]named, 0, len(list))
 	for _, run := range slices.Sorted(maps.Keys(runs)) {
-		if !slices.IsSortedFunc(runs[run], named.compare) {
-			slices.SortFunc(runs[run], named.compare)
-		}
+		sortNamed(runs[run])
 		order = append(order, runs[run]...)
 	}
-	if !slices.IsSortedFunc(order, named.compare) { // one run's names lie between those of another
-		slices.SortFunc(order, named.compare)
-	}
+	sortNamed(order) // one run's names may lie between those of another
 	out := make([]T, 0, len(list))
 	for i, n := range order {
 		if i == 0 || n.name != order[i-1].name {
@@ -43,6 +40,12 @@ func sortByName[T any](list []T, name func(T) string) []T {
 	return out
 }
 
-func (n named) compare(other named) int {
-	return cmp.Or(strings.Compare(n.name, other.name), n.at-other.at)
+// sortNamed sorts what is not sorted already.
+func sortNamed(all []named) {
+	before := func(i, j int) bool {
+		return cmp.Or(strings.Compare(all[i].name, all[j].name), all[i].at-all[j].at) < 0
+	}
+	if !sort.SliceIsSorted(all, before) {
+		sort.Slice(all, before)
+	}
 }

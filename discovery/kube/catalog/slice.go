@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -133,7 +134,8 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 	s := d.Service
 	var wrong faults
 	if d.endpoints {
-		names := slices.SortedFunc(c.slicesOf.of(key), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) })
+		names := slices.Collect(c.slicesOf.of(key))
+		sort.Slice(names, func(i, j int) bool { return names[i].Name < names[j].Name })
 		listed := 0
 		for _, name := range names {
 			listed += len(c.slices[name].endpoints)

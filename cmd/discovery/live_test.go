@@ -108,7 +108,7 @@ func TestValidateWithoutLive(t *testing.T) {
 	}{
 		"away":       {nil, "connection refused"},
 		"old":        {http.NotFound, "has no page /debug/validate: is it a discovery of this version?"},
-		"not ready":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "there is no mesh yet: see /ready", 503) }, "there is no mesh yet"},
+		"not ready":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable) }, "there is no mesh yet"},
 		"another":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is it a discovery of this version?"},
 		"no verdict": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, "there is no verdict in it"},
 		"half an end": {func(w http.ResponseWriter, _ *http.Request) {

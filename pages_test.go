@@ -17,8 +17,6 @@ var unfollowed = []struct{ page, words, why string }{
 	{"README.md", "make test", "it runs this test; .ci/run types it"},
 	{"docs/kubernetes.md", "docker build", "needs docker; e2e/node makes the images itself"},
 	{"docs/kubernetes.md", "status.loadBalancer", "needs a cluster that gives Services addresses; e2e/node asks at the Service's own"},
-	{"docs/kubernetes.md", "port-forward", "needs a kubelet; e2e/kube reads the same pages, conditions and Events"},
-	{"docs/kubernetes.md", "/debug/adsz", "only reads a page, through the port-forward above"},
 }
 
 // following are the calls in tests that run commands of a page: all that are marked sh, those of a language, or one block.

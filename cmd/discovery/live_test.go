@@ -106,9 +106,11 @@ func TestValidateWithoutLive(t *testing.T) {
 		answer http.HandlerFunc // nil for none
 		said   string
 	}{
-		"away":       {nil, "connection refused"},
-		"old":        {http.NotFound, "has no page /debug/validate: is it a discovery of this version?"},
-		"not ready":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable) }, "there is no mesh yet"},
+		"away": {nil, "connection refused"},
+		"old":  {http.NotFound, "has no page /debug/validate: is it a discovery of this version?"},
+		"not ready": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable)
+		}, "there is no mesh yet"},
 		"another":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is it a discovery of this version?"},
 		"no verdict": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, "there is no verdict in it"},
 		"half an end": {func(w http.ResponseWriter, _ *http.Request) {

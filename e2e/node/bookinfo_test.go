@@ -25,6 +25,8 @@ func TestBookinfoOnANode(t *testing.T) {
 		n.eventually(60*time.Second, func() error { return n.job(count, `"v2"`, `"v1"`) })
 		n.weigh(100, 0)
 
+		n.looks()
+
 		load := lab.StartLoad(gateway, "http://bookinfo.example.com/productpage", 2, 2)
 		for _, namespace := range []string{"istio-system", "bookinfo"} {
 			n.kubectl("-n", namespace, "rollout", "restart", "deployment")
@@ -36,6 +38,17 @@ func TestBookinfoOnANode(t *testing.T) {
 
 		n.leavesNothing()
 	})
+}
+
+// looks reads what the page shows of discovery, through kubectl port-forward.
+func (n *node) looks() {
+	n.t.Helper()
+	said := n.page("trap 'kill $!' EXIT\n" + lab.Command(n.t, "docs/kubernetes.md", "port-forward") + "\n" + lab.Command(n.t, "docs/kubernetes.md", "/debug/adsz"))
+	for _, want := range []string{`"PilotlightAccepted"`, "ready\n", `"state": "synced"`, `"locality_from"`, "~productpage-v1-"} {
+		if !strings.Contains(said, want) {
+			n.t.Errorf("%s is not shown:\n%s", want, said)
+		}
+	}
 }
 
 // bookinfo applies the whole deployment and the bookinfo, and returns the address of the gateway's Service.

@@ -28,9 +28,9 @@ func TestCertificatesOnANode(t *testing.T) {
 }
 
 // page runs commands of docs/kubernetes.md as an operator does, in the directory where shop.pem and shop.key are.
-func (n *node) page(commands string) {
+func (n *node) page(commands string) (out string) {
 	n.t.Helper()
-	n.must("sh", "-ec", "PATH="+lab.Path("bin", "kube")+":$PATH; mkdir -p "+n.in("operator")+"; cd "+n.in("operator")+"\n"+commands)
+	return n.must("sh", "-ec", "PATH="+lab.Path("bin", "kube")+":$PATH; mkdir -p "+n.in("operator")+"; cd "+n.in("operator")+"\n"+commands)
 }
 
 // strict closes the mesh for plain text, and reviews for all but productpage.

@@ -95,6 +95,10 @@ func computed(value any, name string) (any, bool) {
 		if name == "Map" {
 			return v.Map(), true
 		}
+	case node.Said:
+		if name == "Map" {
+			return v.Map(), true
+		}
 	case fmt.Stringer:
 		if name == "String" {
 			return v.String(), true

@@ -38,7 +38,7 @@ const (
 func withAlias(t *testing.T) []string {
 	t.Helper()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte("trustDomainAliases: [old.test]\n"), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte("trustDomainAliases: [old.test]"+logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"--meshConfig", settings}

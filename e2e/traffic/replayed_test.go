@@ -17,6 +17,7 @@ var unreplayed = map[string]string{
 	"TestARequestPassesEverySidecar":                 "agents keep Envoy's log for ten seconds; TestExplainOfARunningDiscovery has its mesh, TestTrafficShifting its weights",
 	"TestAServiceAtAPortOfTheBootstrap":              "asks the ports of agents, and sends no request through Envoy",
 	"TestAStartWithBrokenFiles":                      "is about what discovery reads when it starts; its mesh is one service, as in TestEgress",
+	"TestATokenMendsAnExpiredCertificate":            "as TestRenewalsUnderLoad",
 	"TestAWeightMovesTraffic":                        "as TestARequestPassesEverySidecar",
 	"TestAgentsComeAgainWhenTheyAreTold":             "is about agents and an authority; it sends no request",
 	"TestAnEndpointComesAndGoes":                     "as TestARequestPassesEverySidecar",
@@ -35,6 +36,7 @@ var unreplayed = map[string]string{
 	"TestTheDemoUnderStrict":                         "as TestARequestPassesEverySidecar",
 	"TestTheDiskOfTheStateIsFull":                    "as TestAStartWithBrokenFiles",
 	"TestTracing":                                    "a trace changes no road; its mesh is one service, as in TestEgress",
+	"TestValidateLiveOfConnectedSidecars":            "as TestARequestPassesEverySidecar",
 }
 
 // Each test with a mesh compares requests of it with explain, or stands above with a reason; they are five thousand together.

@@ -79,6 +79,9 @@ func TestPage(t *testing.T) {
 		t.Errorf("a change takes %s to the page, want at most a second", slowest)
 	}
 	changes(b)
+	b.await(lab.StopLimit, has("alarm", "ServiceEntry default/empty.test")+" && "+has("alarm", "spec.endpoints is empty"))
+	w.Remove("ServiceEntry", "empty.test")
+	b.await(lab.StopLimit, has("alarm-line", "✓ Nothing is wrong"))
 	b.axe("when all is well")
 	if *picture != "" {
 		b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 830, "deviceScaleFactor": 1, "mobile": false}, nil)

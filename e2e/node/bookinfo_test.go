@@ -44,7 +44,7 @@ func TestBookinfoOnANode(t *testing.T) {
 func (n *node) looks() {
 	n.t.Helper()
 	said := n.page("trap 'kill $!' EXIT\n" + lab.Command(n.t, "docs/kubernetes.md", "port-forward") + "\n" + lab.Command(n.t, "docs/kubernetes.md", "/debug/adsz"))
-	for _, want := range []string{`"PilotlightAccepted"`, "ready\n", `"state": "synced"`, `"locality_from"`, "~productpage-v1-"} {
+	for _, want := range []string{"pod/productpage-v1-", "ready\n", `"state": "synced"`, `"locality_from"`} {
 		if !strings.Contains(said, want) {
 			n.t.Errorf("%s is not shown:\n%s", want, said)
 		}

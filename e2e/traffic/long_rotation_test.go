@@ -112,6 +112,8 @@ endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccou
 		if now == "leaves" && !killed {
 			killed = true
 			s.Discovery.Signal(syscall.SIGKILL)
+			_, err := s.Discovery.Wait(patience) // its ports are taken until then
+			s.Check(err)
 			s.Check(s.Discovery.Restart())
 		}
 		if now != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
-// claim finds out what the token of a client proves that has no certificate. It may ask an API server, so it must not be called with a lock held. It does
+// claim finds the identity that a token proves, for a client without a certificate. It may ask an API server, so it must not be called with a lock held. It does
 // nothing after the first request, and where a certificate or nobody proves.
 func (st *stream) claim() error {
 	prove := st.prove

@@ -6,22 +6,12 @@ import (
 )
 
 // explain answers a question about one request; with output=text as people read it. An answer costs a part of a second of one processor,
-// so each question waits for the ones before it: turn holds a value while an answer is made.
-func (p Pages) explain(turn chan struct{}) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// so each question waits for the ones before it.
+func (p Pages) explain() http.HandlerFunc {
+	return p.inTurn(func(w http.ResponseWriter, r *http.Request) {
 		question := r.URL.Query()
 		text := question.Get("output") == "text"
 		question.Del("output")
-		if p.Mesh() == nil {
-			http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable)
-			return
-		}
-		select {
-		case turn <- struct{}{}:
-		case <-r.Context().Done():
-			return
-		}
-		defer func() { <-turn }()
 		road, said, err := p.Explain(question)
 		switch {
 		case err != nil:
@@ -32,5 +22,23 @@ func (p Pages) explain(turn chan struct{}) http.HandlerFunc {
 		default:
 			writeJSON(w, road)
 		}
+	})
+}
+
+// inTurn answers one question at a time, once there is a mesh.
+func (p Pages) inTurn(answer http.HandlerFunc) http.HandlerFunc {
+	turn := make(chan struct{}, 1) // holds a value while an answer is made
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p.Mesh() == nil {
+			http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable)
+			return
+		}
+		select {
+		case turn <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		}
+		defer func() { <-turn }()
+		answer(w, r)
 	}
 }

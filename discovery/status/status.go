@@ -66,8 +66,8 @@ func (p Pages) addPages(mux *http.ServeMux, guard func(http.HandlerFunc) http.Ha
 		mux.Handle("GET "+path, guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
 	}
 	mux.Handle("GET /debug/config_dump", guard(p.configDump))
-	mux.Handle("GET /debug/explain", guard(p.explain(make(chan struct{}, 1))))
-	mux.Handle("POST /debug/validate", guard(p.validate(make(chan struct{}, 1))))
+	mux.Handle("GET /debug/explain", guard(p.explain()))
+	mux.Handle("POST /debug/validate", guard(p.validate()))
 }
 
 // values are the pages that show a value as JSON, by path.

@@ -13,18 +13,8 @@ const sendTime = 10 * time.Second
 
 // validate judges the objects that a caller sends, beside those that are served. As for explain, each caller waits for the ones before it, and so
 // does what it sends: the memory for one is used.
-func (p Pages) validate(turn chan struct{}) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if p.Mesh() == nil {
-			http.Error(w, "there is no mesh yet: see /ready", http.StatusServiceUnavailable)
-			return
-		}
-		select {
-		case turn <- struct{}{}:
-		case <-r.Context().Done():
-			return
-		}
-		defer func() { <-turn }()
+func (p Pages) validate() http.HandlerFunc {
+	return p.inTurn(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sendTime)) // a test's writer has none
 		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.MaxSent))
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -41,5 +31,5 @@ func (p Pages) validate(turn chan struct{}) http.HandlerFunc {
 			return
 		}
 		writeJSON(w, verdict)
-	}
+	})
 }

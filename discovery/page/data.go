@@ -24,6 +24,7 @@ const (
 type Data struct {
 	At       int64       `json:"at"` // Unix time in milliseconds, as all times here
 	Awaited  string      `json:"awaited,omitempty"`
+	Faults   string      `json:"faults"` // their digest, as a beat tells it
 	Wrong    Rows[Wrong] `json:"wrong"`
 	Proxies  Rows[Proxy] `json:"proxies"`
 	Services Rows[Host]  `json:"services"`
@@ -92,7 +93,7 @@ func Of(f Facts, filter, focus string) Data {
 	if m == nil {
 		m = &model.Mesh{}
 	}
-	d := Data{At: f.Now.UnixMilli(), Changes: []Change{}, Awaited: f.Awaited, Wrong: bounded(wrongs(f), maxWrong, nil, nil)}
+	d := Data{At: f.Now.UnixMilli(), Changes: []Change{}, Awaited: f.Awaited, Faults: digest(f.Faults), Wrong: bounded(wrongs(f), maxWrong, nil, nil)}
 	var proxies []Proxy
 	for _, p := range f.Proxies {
 		proxies = append(proxies, proxyOf(p))

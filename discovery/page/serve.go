@@ -6,11 +6,12 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,7 +19,7 @@ import (
 const (
 	maxReaders = 16                     // of events
 	pause      = 200 * time.Millisecond // between two events of one reader
-	beat       = 10 * time.Second       // between lines to a reader of a mesh at rest
+	beat       = 2 * time.Second        // between two looks for faults that nobody rings for
 	sendLimit  = 5 * time.Second        // for a reader to take an event
 )
 
@@ -35,7 +36,7 @@ var static embed.FS
 type Page struct {
 	Bell   *Bell
 	Facts  func() Facts
-	Faults func() []string // as in Facts; asked at each beat, for they change without a ring
+	Faults func() []string // as in Facts; told at each beat, for they change without a ring
 
 	readers chan struct{}
 	turn    chan struct{}
@@ -122,6 +123,15 @@ func (p *Page) answer(query url.Values) ([]byte, error) {
 	return json.Marshal(Of(p.Facts(), query.Get("q"), query.Get("host")))
 }
 
+// digest tells two lists of faults apart. A browser compares the one of a beat with that of the data that it shows: only it knows which it got last.
+func digest(faults []string) string {
+	h := fnv.New64a()
+	for _, f := range faults {
+		_, _ = io.WriteString(h, f+"\n") // a hash takes everything
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
 // events tells a browser when something has changed.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	select {
@@ -138,7 +148,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 		_, err := io.WriteString(w, text)
 		return err == nil && control.Flush() == nil
 	}
-	next, faults := p.Bell.Next(), p.Faults()
+	next := p.Bell.Next()
 	for ok := send("retry: 1000\n" + changed); ok; {
 		select {
 		case <-r.Context().Done():
@@ -146,11 +156,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 		case <-p.ended:
 			return
 		case <-time.After(beat):
-			text := ": alive\n\n"
-			if now := p.Faults(); !slices.Equal(now, faults) {
-				faults, text = now, changed
-			}
-			ok = send(text)
+			ok = send("event: beat\ndata: " + digest(p.Faults()) + "\n\n")
 		case <-next:
 			next = p.Bell.Next() // before the event: what changes while it is sent is told by the next one
 			ok = send(changed)

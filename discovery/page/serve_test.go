@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -78,14 +79,13 @@ func (r *reader) Write(b []byte) (int, error) { r.lines <- string(b); return len
 func (r *reader) WriteString(text string) (int, error) { return r.Write([]byte(text)) }
 func (r *reader) Flush()                               {}
 
-// An event is sent when the bell rings, at most one for each pause, and a mesh at rest sends a line each beat. Faults that nobody rings for
-// are told at the beat.
+// An event is sent when the bell rings, at most one for each pause, and a beat tells of the faults, for which nobody rings.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bell Bell
 		var faults atomic.Pointer[[]string]
 		faults.Store(&[]string{})
-		p := New(&bell, func() Facts { return Facts{} }, func() []string { return *faults.Load() })
+		p := New(&bell, func() Facts { return Facts{Faults: *faults.Load()} }, func() []string { return *faults.Load() })
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- p.Run(ctx) }()
@@ -123,11 +123,25 @@ func TestEvents(t *testing.T) {
 		want("after the pause", changed)
 		pass(pause)
 		want("and no more")
-		pass(beat)
-		want("at rest", ": alive\n\n")
-		faults.Store(&[]string{"source a: it failed"})
-		pass(beat)
-		want("a fault", changed)
+		// A beat tells of which faults the data are: a browser compares it with what it shows, whenever it got that.
+		told := func(what string, now ...string) string {
+			t.Helper()
+			faults.Store(&now)
+			pass(beat)
+			var data Data
+			if err := json.Unmarshal(get(p, "/page/data", "").Body.Bytes(), &data); err != nil {
+				t.Fatal(err)
+			}
+			want(what, "event: beat\ndata: "+data.Faults+"\n\n")
+			return data.Faults
+		}
+		none, one, other := told("at rest"), told("a fault", "source a: it failed"), told("another", "source b: it failed")
+		if none == one || one == other || other == none {
+			t.Errorf("faults are told apart by %q, %q and %q", none, one, other)
+		}
+		if again := told("mended"); again != none {
+			t.Errorf("mended faults are told as %q, want %q, as before them", again, none)
+		}
 		stop()
 		<-ended
 		if err := <-ran; err != nil {

@@ -1,6 +1,6 @@
 'use strict';
 const $ = id => document.getElementById(id);
-let filter = '', host = '', asking = false, again = false;
+let filter = '', host = '', asking = false, again = false, faults = '';
 
 // el makes an element; texts are never read as HTML.
 function el(tag, attributes, ...children) {
@@ -124,9 +124,12 @@ async function load() {
   try {
     const answer = await fetch('/page/data?' + new URLSearchParams({q: filter, host}));
     if (!answer.ok) throw new Error(await answer.text());
-    show(await answer.json());
+    const data = await answer.json();
+    show(data);
+    faults = data.faults;
     live(true);
   } catch (e) {
+    faults = ''; // no list has this digest: the next beat asks again
     live(false, e.message);
   }
   asking = false;
@@ -160,5 +163,6 @@ $('explain').addEventListener('submit', async e => {
 });
 const events = new EventSource('/page/events');
 events.onmessage = load;
+events.addEventListener('beat', e => { if (e.data !== faults) load(); }); // faults change without a message
 events.onerror = () => live(false);
 load();

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -48,7 +49,7 @@ func Excess(records map[string]Record, wanted []Set, most int) (out []string) {
 		}
 	}
 	slices.Sort(out)
-	slices.SortStableFunc(out, func(a, b string) int { return records[a].NotAfter.Compare(records[b].NotAfter) })
+	sort.SliceStable(out, func(i, j int) bool { return records[out[i]].NotAfter.Before(records[out[j]].NotAfter) })
 	return out[:min(len(out), len(records)-most)]
 }
 

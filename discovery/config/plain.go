@@ -32,7 +32,7 @@ func (s *nodes) alloc(k yaml.Kind, line int) *yaml.Node {
 }
 
 // plain reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one document
-// in ASCII of block mappings and block lists, whose scalars are on one line and have no escapes. It gives up on any
+// in ASCII of block mappings and block lists, whose scalars are on one line and have no escapes, and of flows on one line. It gives up on any
 // other form and on faults; the YAML package then reads the document from the start. Nodes have a kind, a value, a
 // style and a line.
 type plain struct {
@@ -177,31 +177,41 @@ func (p *plain) list() *yaml.Node {
 	return n
 }
 
-// oneLine reads a scalar that ends with its line, and goes to the next one.
+// oneLine reads a node that ends with its line, and goes to the next one.
 func (p *plain) oneLine(text string) *yaml.Node {
 	var n *yaml.Node
-	switch c := text[0]; {
-	case c == '"' || c == '\'':
-		value, after, found := strings.Cut(text[1:], text[:1])
-		rest := strings.TrimLeft(after, " ")
-		if !found || c == '"' && strings.Contains(value, `\`) || rest != "" && (rest[0] != '#' || len(rest) == len(after)) {
-			return p.fail()
-		}
-		style := yaml.DoubleQuotedStyle
-		if c == '\'' {
-			style = yaml.SingleQuotedStyle
-		}
-		n = p.scalar(value, style, p.line)
+	rest := ""
+	switch text[0] {
+	case '"', '\'':
+		n, rest = p.quoted(text)
+	case '{', '[':
+		n, rest = p.flow(text, 0)
 	default:
 		value, _, _ := strings.Cut(text, " #")
 		value = strings.TrimRight(value, " ")
-		if !isPlain(value) || strings.Contains(value, ": ") || value[len(value)-1] == ':' {
-			return p.fail()
+		if isPlain(value) && !strings.Contains(value, ": ") && value[len(value)-1] != ':' {
+			n = p.scalar(value, 0, p.line)
 		}
-		n = p.scalar(value, 0, p.line)
+	}
+	comment := strings.TrimLeft(rest, " ")
+	if n == nil || comment != "" && (comment[0] != '#' || len(comment) == len(rest)) {
+		return p.fail()
 	}
 	p.advance()
 	return n
+}
+
+// quoted reads a scalar in quotes, and returns what follows it on its line; nil where it gives up.
+func (p *plain) quoted(text string) (*yaml.Node, string) {
+	value, rest, found := strings.Cut(text[1:], text[:1])
+	if !found || text[0] == '"' && strings.Contains(value, `\`) {
+		return nil, ""
+	}
+	style := yaml.DoubleQuotedStyle
+	if text[0] == '\'' {
+		style = yaml.SingleQuotedStyle
+	}
+	return p.scalar(value, style, p.line), rest
 }
 
 // isPlain reports whether a text can only be the beginning of a scalar without quotes.

@@ -56,6 +56,8 @@ func TestPlain(t *testing.T) {
 	for _, data := range []string{
 		"a: b", "---\na: b\n", "# c\n---\n# d\na: b # e\n\n# f\nc:\n  # g\n  d: e\n# h", "a:\n- b\n- c: d\n  e: f\n-   g: h\n    i: j\nk: l", "a:\n  - b\n  - c\n",
 		"a:\nb: c\nd:", "a: 'b # c'\nd: \"e: f\" # g\n", "- a\n- b: c", "a: b:c\nd: -e\nf: g#h\ni: 10.0.0.0/8\n", "a: http://b\n", "a: ''\nb: \"\"", "a.b/c: d",
+		"a: []\nb: {}\nc: [ ] # d\ne: { }", "a: [b]", "a: {b: c}", "a: [b, c,d]\ne: { f: g , h: 'i, ]' }", "a:\n- {b: [{c: d}, \"e\"], f: {}} # g\n- [h, [i]]\nj: k",
+		"hosts: [a.b, '*']\nhttp: [{route: [{destination: {host: a.b, port: {number: 80}}, weight: 20}]}]", "a: b]", "a: [b:c, -d, http://e/f, 10.0.0.0/8, 1s]", "a: {b.c/d: e-f}",
 	} {
 		if !plainAgrees(t, &memory, data) {
 			t.Errorf("takes the long way: %q", data)
@@ -63,7 +65,10 @@ func TestPlain(t *testing.T) {
 	}
 	for _, data := range []string{ // which need the YAML package, or are wrong
 		"", "a", "---", "--- a: b", "...", "a: b\n---\nc: d", "a: b\n...\n", "%YAML 1.2\n---\na: b", "a: &b c", "a: *b", "a: !c d", "a: |\n  b", "a: >\n  b", "? a\n: b",
-		"a: [b]", "a: {b: c}", "a: b\n  c", "a: b\n c: d", "  a: b", "a:\n    b: c\n  d: e", "a: b: c", "a: 'b''c'", `a: "b\"c"`, "a: 'b'c", "a: 'b'#c", "a: 'b", "<<: a",
+		"a: [b", "a: {b: c", "a: {b}", "a: {b: }", "a: {b: , c: d}", "a: {b:c}", "a: [b: c]", "a: [b,]", "a: [,]", "a: {b: c,}", "a: {'b': c}", "a: {b : c}", "a: [b]: c",
+		"a: [b] c", "a: [b]# c", "a: [b #c]", "a: [b\n  , c]", "a: [b]\n  c", "[a]", "{a: b}", "{a: b}: c", "- {a: b}: c", "a: [&b c]", "a: [*b]", "a: [!c d]", "a: [b?]", "a: [- b]", "a: [-]",
+		"a: [''b]", "a: ['b''c']", `a: ["b\"c"]`, "a: ['b]", "a: {<<: b}", "a: {? b: c}", "a: {b: c: d}", "a: [[[b]]", "a: [}", "a: {]", "a: [b}", "a: [: b]", "a: {: b}", "a: {b: c d: e}",
+		"a: ['b' 'c']", "a: [[] []]", "a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "a: b\n  c", "a: b\n c: d", "  a: b", "a:\n    b: c\n  d: e", "a: b: c", "a: 'b''c'", `a: "b\"c"`, "a: 'b'c", "a: 'b'#c", "a: 'b", "<<: a",
 		"a : b", "\"a\": b", "a:\tb", "a: b\r\nc: d", "a: é", "- - a", "-\n  a: b", "a: b\n- c", "- a\nb: c", "a:\n- b\n  c", "@a: b", "a: `b", "a: ]", "a:\n  b", "---a: b", "...a: b",
 	} {
 		if plainAgrees(t, &memory, data) {
@@ -101,9 +106,47 @@ func TestPlainAtRandom(t *testing.T) {
 	}
 }
 
+// Flows of random values, half of them with a character that is doubled or missing: likewise.
+func TestFlowAtRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var value func(depth int) string
+	value = func(depth int) string {
+		var of []string
+		for range random.IntN(4) * max(0, 4-depth) / 4 {
+			of = append(of, strings.Repeat(" ", random.IntN(3)/2)+value(depth+1))
+		}
+		switch kind := random.IntN(7); {
+		case kind == 0 || depth == 0 && kind < 4:
+			return "[" + strings.Join(of, ",") + "]"
+		case kind == 1 || depth == 0:
+			for i := range of {
+				of[i] = string(rune('a'+i)) + ": " + of[i]
+			}
+			return "{" + strings.Join(of, ", ") + "}"
+		}
+		return []string{"b", "c d", "'e, f'", `"g: h"`, "1", "-i:j", "k.l/m", "true"}[random.IntN(8)]
+	}
+	var memory nodes
+	whole, taken := 0, 0
+	for i := range 20_000 {
+		data := "a: " + value(0)
+		if at := random.IntN(len(data)); i%2 == 0 {
+			if plainAgrees(t, &memory, data) {
+				whole++
+			}
+		} else if plainAgrees(t, &memory, data[:at]+strings.Repeat(data[at:at+1], 2*random.IntN(2))+data[at+1:]) {
+			taken++
+		}
+	}
+	if whole != 10_000 || taken < 1000 {
+		t.Errorf("%d of 10,000 flows are taken, and %d with a fault: want all, and some", whole, taken)
+	}
+}
+
 func FuzzPlain(f *testing.F) {
 	f.Add("---\na: b # c\nd:\n- e: 'f'\n  g: \"h\"\n- i\n")
 	f.Add("a:\n  b: c\n  # d\n  e:\n  - f\ng: h: i\n")
+	f.Add("a: {b: [c, 'd'], e: {}} # f\ng:\n- [h, {i: j}]\n")
 	var memory nodes
 	f.Fuzz(func(t *testing.T, data string) {
 		for _, d := range Split([]byte(data)) {

@@ -1,9 +1,9 @@
 package config
 
 import (
-	"cmp"
 	_ "embed" // support.txt
 	"slices"
+	"sort"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -102,7 +102,7 @@ func (b *branch) prune(m protoreflect.MessageDescriptor) bool {
 			b.reported = append(b.reported, fd)
 		}
 	}
-	slices.SortFunc(b.reported, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	sort.Slice(b.reported, func(i, j int) bool { return b.reported[i].Number() < b.reported[j].Number() })
 	return len(b.reported) > 0
 }
 

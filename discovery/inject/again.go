@@ -1,11 +1,11 @@
 package inject
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
+	"sort"
 	"strconv"
 )
 
@@ -97,7 +97,7 @@ func (p pod) order(native, hold bool) {
 	}
 	for key, of := range place {
 		list := listAt(p.spec(), key)
-		slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(of[nameOf(a)], of[nameOf(b)]) })
+		sort.SliceStable(list, func(i, j int) bool { return of[nameOf(list[i])] < of[nameOf(list[j])] })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -179,7 +180,8 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 	for p := range shares {
 		patterns = append(patterns, p)
 	}
-	slices.SortFunc(patterns, func(x, y string) int { return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(x, y)) })
+	slices.Sort(patterns)
+	sort.SliceStable(patterns, func(i, j int) bool { return len(patterns[i]) > len(patterns[j]) })
 	for _, p := range patterns { // narrowest first
 		var matched []*endpointv3.LocalityLbEndpoints
 		var total uint64

@@ -44,7 +44,8 @@ func play(t *testing.T, v content.Variant, script []byte) {
 			g.request()
 		}
 	}
-	g.p.Renew(g.p.latest, content.NewShare(g.p.share.Interner), World{}) // a wait ends
+	g.clock = g.clock.Add(longestWipe) // a wait ends
+	g.p.Renew(g.p.latest, content.NewShare(g.p.share.Interner), World{})
 	g.receive(g.p.Flush(g.clock))
 	for range 8 * content.Kinds { // it answers all responses, and each answer may cause further ones
 		for k := range content.Kinds {
@@ -95,10 +96,12 @@ func (g *player) push() {
 	g.receive(g.p.Flush(g.clock))
 }
 
+const longestWipe = 3 * time.Second // of world
+
 // world makes one in which a client that comes back may have to wait.
 func (g *player) world() World {
 	b := g.byte()
-	return World{Lacks: b&3 == 3, Forgone: b>>4&3 == 3, Wipe: time.Duration(b>>2&3) * time.Second}
+	return World{Lacks: b&3 == 3, Forgone: b>>4&3 == 3, Wipe: time.Duration(b>>2&3) * longestWipe / 3}
 }
 
 func (g *player) request() {

@@ -39,9 +39,15 @@ type Heard struct {
 	Since time.Time
 }
 
-// Hear returns the reports that were read at now. Clocks of hosts differ: a report lives from when it was seen to change.
+// Hear returns the reports that were read at now. Clocks of hosts differ: a report lives from when it was seen to change. One that is missing was lost, for
+// replicas do not take theirs away.
 func Hear(before map[string]Heard, reports map[string]Report, now time.Time) map[string]Heard {
 	out := map[string]Heard{}
+	for name, was := range before {
+		if now.Sub(was.Since) < reportLives {
+			out[name] = was
+		}
+	}
 	for name, r := range reports {
 		if was, is := before[name]; is && was.At.Equal(r.At) {
 			out[name] = Heard{r, was.Since}

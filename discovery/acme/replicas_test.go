@@ -26,6 +26,24 @@ func TestReportsLive(t *testing.T) {
 	}
 }
 
+// A report that is not there, as when its Secret was deleted by hand, says nothing of its replica: the last one counts for as long as one that has not changed.
+func TestAMissingReportIsNone(t *testing.T) {
+	heard := Hear(nil, map[string]Report{"b": {Shown: map[string]int{"tok": 1}}}, start)
+	for _, row := range []struct {
+		after time.Duration
+		want  string
+	}{{time.Second, "b"}, {29 * time.Second, "b"}, {30 * time.Second, ""}} {
+		at := start.Add(row.after)
+		heard := Hear(heard, nil, at)
+		if got := strings.Join(live(heard, "own", at), " "); got != row.want {
+			t.Errorf("after %s %q live, want %q", row.after, got, row.want)
+		}
+		if lacking := Lacking(heard, "own", at, Question{Token: "new"}, 1, nil); len(lacking) != len(row.want) {
+			t.Errorf("after %s a question lacks %q", row.after, lacking)
+		}
+	}
+}
+
 // An issuer is told to ask when each replica that lives says that all of its gateways answer, and there is one.
 func TestLacking(t *testing.T) {
 	q := Question{Host: "a.test", Token: "tok"}

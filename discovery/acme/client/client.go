@@ -51,6 +51,7 @@ type Client struct {
 	secrets    *secrets
 	counts     *counts
 	news       chan struct{}
+	read       bool // a store without replicas was read since this process leads; before, another process may have written. Of Run alone
 
 	mu      sync.Mutex
 	records map[string]acme.Record // by key
@@ -145,7 +146,7 @@ func (c *Client) Run(ctx context.Context) error {
 func (c *Client) turn(ctx context.Context, begin func(term context.Context, r acme.Record)) {
 	now := time.Now()
 	term, leads := c.term(ctx)
-	if c.replicas != nil && !c.load(now) || c.replicas == nil && !leads {
+	if c.replicas == nil && !leads || !c.read && !c.load(now) {
 		return
 	}
 	c.want(now)

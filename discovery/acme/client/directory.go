@@ -42,11 +42,11 @@ func (s *directory) Load() (all map[string]acme.Record, broken map[string]acme.B
 	if err := private(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return all, broken, nil
 	} else if err != nil {
-		return all, broken, err
+		return nil, nil, err
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return all, broken, err
+		return nil, nil, err
 	}
 	for _, e := range entries {
 		id, is := strings.CutPrefix(strings.TrimSuffix(e.Name(), ending), "set-")

@@ -16,9 +16,14 @@ func (c *Client) load(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faultLocked(err, "")
+	if c.replicas == nil { // the rest of discovery does not wait for a directory
+		c.challenges.begin()
+		c.secrets.begin()
+	}
 	if stored == nil {
 		return false
 	}
+	c.read = c.leads && c.replicas == nil
 	for id := range broken {
 		if _, told := c.broken[id]; !told {
 			c.log.Error("state of a certificate is not used: its set is not asked for within an hour", "err", broken[id].Err)
@@ -59,9 +64,10 @@ func (c *Client) term(ctx context.Context) (context.Context, bool) {
 	c.leads = err == nil
 	if err != nil {
 		clear(c.unsaved) // what is stored counts
-	}
-	if c.replicas == nil { // else load says what is wrong
-		c.faultLocked(err, ": no certificate is asked for")
+		c.read = false
+		if c.replicas == nil { // else load says what is wrong
+			c.faultLocked(err, ": no certificate is asked for")
+		}
 	}
 	return term, c.leads
 }

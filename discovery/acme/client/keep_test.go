@@ -1,0 +1,60 @@
+package client
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/acme"
+)
+
+// A process that gets the directory later than it has started, or could not read it before, goes on with what is in it then: a certificate is neither ordered
+// again nor written over.
+func TestADirectoryIsReadWhenItIsHad(t *testing.T) {
+	for name, lend := range map[string]func(t *testing.T, dir string) (giveBack func()){
+		"of another process": func(t *testing.T, dir string) func() {
+			other := Directory(dir)
+			_, err := other.Term(t.Context())
+			check(t, err)
+			return other.Close
+		},
+		"open to others": func(t *testing.T, dir string) func() {
+			check(t, os.Mkdir(dir, 0o755))
+			return func() { check(t, os.Chmod(dir, 0o700)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAuthority(t, func(http.ResponseWriter) {})
+			dir := filepath.Join(t.TempDir(), "acme")
+			giveBack := lend(t, dir)
+			c, _ := start(t, a, dir)
+			until(t, func() bool { return strings.Contains(strings.Join(c.Lines(), " "), dir) })
+			now := time.Now()
+			got := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}}.Issued([]byte("key"), []byte("chain"), now, now.Add(time.Hour))
+			check(t, Directory(dir).Save(t.Context(), got))
+			giveBack()
+			c.Look()
+			until(t, func() bool { return len(c.Lines()) == 0 || a.count("/order") > 0 })
+			kept, _, err := Directory(dir).Load()
+			check(t, err)
+			if r := kept[got.Set().Key()]; string(r.Chain) != "chain" || a.count("/order") > 0 || len(c.secrets.all()) != 1 {
+				t.Errorf("%d orders, %d certificates are served, and it is kept that %+v", a.count("/order"), len(c.secrets.all()), r)
+			}
+		})
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, is func() bool) {
+	t.Helper()
+	for limit := time.After(30 * time.Second); !is(); {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-limit:
+			t.Fatal("it did not come")
+		}
+	}
+}

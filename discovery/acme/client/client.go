@@ -58,10 +58,10 @@ type Client struct {
 	sets    []acme.Set             // wanted; nil while that is not known
 	broken  map[string]acme.Broken // records that cannot be read
 	under   map[string]bool        // keys of sets with a try of this process
-	unsaved map[string]bool        // keys of records that are to be stored
+	unsaved map[string]string      // keys of records that are to be stored, and why they could not be
+	failed  string                 // the last of them that could not
 	leads   bool                   // this process asks
 	fault   string                 // of the store
-	unkept  string                 // why a record could not be stored
 	crowd   bool                   // there are more kinds of gateways than this replica reports
 	notes   []model.Note           // about what cannot be asked for
 }
@@ -71,7 +71,7 @@ func New(c Config) (*Client, error) {
 	k := &Client{
 		config: c, accounts: map[string]*account{}, store: c.Store, log: c.Log, random: rand.Float64,
 		challenges: newChallenges(), secrets: newSecrets(c.Accounts), counts: newCounts(), news: make(chan struct{}, 1),
-		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]bool{},
+		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]string{},
 	}
 	k.replicas, _ = c.Store.(Replicas)
 	for _, i := range c.Issuers {
@@ -199,7 +199,7 @@ func (c *Client) want(now time.Time) {
 			}
 		}
 		if !slices.Equal(r.Secrets, s.Secrets) && len(r.Chain) > 0 && c.leads {
-			c.unsaved[key] = true
+			c.unsaved[key] = ""
 		}
 		r.Secrets = s.Secrets
 		c.records[key] = r
@@ -251,7 +251,7 @@ func (c *Client) learn(end result) {
 		c.log.Warn("certificate not issued", "hosts", r.Hosts, "issuer", r.Issuer, "namespace", r.Namespace, "failures", r.Failures, "again", r.Next, "err", r.Fault)
 	}
 	c.counts.orders.WithLabelValues(what).Inc()
-	c.unsaved[key] = true
+	c.unsaved[key] = ""
 	c.reachedLocked(r)
 }
 

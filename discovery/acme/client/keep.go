@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/acme"
@@ -45,14 +46,15 @@ func (c *Client) load(now time.Time) bool {
 }
 
 func (c *Client) followLocked(key string, stored *acme.Record, now time.Time) {
-	next, keep, write := acme.Follow(c.records[key], stored, c.under[key] || c.unsaved[key], now)
+	_, unsaved := c.unsaved[key]
+	next, keep, write := acme.Follow(c.records[key], stored, c.under[key] || unsaved, now)
 	if !keep {
 		delete(c.records, key)
 		return
 	}
 	c.records[key] = next
 	if write && c.leads && !c.under[key] {
-		c.unsaved[key] = true
+		c.unsaved[key] = ""
 	}
 }
 
@@ -88,7 +90,7 @@ func (c *Client) write(ctx context.Context, now time.Time) {
 	for _, r := range c.toSave() {
 		err := c.store.Save(ctx, r)
 		if !c.saved(r, err) {
-			return // the others would fail too
+			return // the others may fail too, each after its time
 		}
 	}
 	for _, r := range c.toForget(now) {
@@ -98,10 +100,13 @@ func (c *Client) write(ctx context.Context, now time.Time) {
 	}
 }
 
+// toSave returns the records to store, those behind the one that failed last first: it delays no other.
 func (c *Client) toSave() (out []acme.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(c.unsaved)) {
+	keys := slices.Sorted(maps.Keys(c.unsaved))
+	at := sort.SearchStrings(keys, c.failed+" ")
+	for _, key := range append(keys[at:len(keys):len(keys)], keys[:at]...) {
 		if r, is := c.records[key]; !is {
 			delete(c.unsaved, key)
 		} else if !c.under[key] { // the try stores it
@@ -115,15 +120,16 @@ func (c *Client) toSave() (out []acme.Record) {
 func (c *Client) saved(r acme.Record, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	key := r.Set().Key()
 	if err == nil || errors.Is(err, acme.ErrTaken) {
-		delete(c.unsaved, r.Set().Key())
-		c.unkept = ""
+		delete(c.unsaved, key)
 		return true
 	}
-	if text := err.Error(); text != c.unkept {
-		c.unkept = text
+	text := err.Error()
+	if text != c.unsaved[key] {
 		c.log.Error("state of a certificate is not kept", "hosts", r.Hosts, "issuer", r.Issuer, "err", err)
 	}
+	c.unsaved[key], c.failed = text, key
 	return false
 }
 

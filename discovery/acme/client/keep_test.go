@@ -1,9 +1,13 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +60,46 @@ func until(t *testing.T, is func() bool) {
 		case <-limit:
 			t.Fatal("it did not come")
 		}
+	}
+}
+
+// refusing is a Store that does not take the records of some hosts.
+type refusing struct {
+	Store
+	hosts []string
+	saved []string
+}
+
+func (s *refusing) Save(_ context.Context, r acme.Record) error {
+	if slices.Contains(s.hosts, r.Hosts[0]) {
+		return errors.New("write Secret of " + r.Hosts[0] + ": it is immutable")
+	}
+	s.saved = append(s.saved, r.Hosts[0])
+	return nil
+}
+
+// A record that cannot be stored keeps no other one from it, and is named for as long.
+func TestARecordThatCannotBeStoredIsNamedAndDelaysNoOther(t *testing.T) {
+	store := &refusing{hosts: []string{"a.test"}}
+	c := &Client{store: store, log: slog.New(slog.DiscardHandler), records: map[string]acme.Record{}, unsaved: map[string]string{}, counts: newCounts()}
+	for _, host := range []string{"a.test", "b.test", "c.test"} {
+		r := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{host}}
+		c.records[r.Set().Key()], c.unsaved[r.Set().Key()] = r, ""
+		c.sets = append(c.sets, r.Set())
+	}
+	for range 2 {
+		c.write(t.Context(), time.Now())
+	}
+	slices.Sort(store.saved)
+	if !slices.Equal(store.saved, []string{"b.test", "c.test"}) {
+		t.Errorf("stored: %q", store.saved)
+	}
+	if lines := c.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "write Secret of a.test: it is immutable") {
+		t.Errorf("lines %q", lines)
+	}
+	store.hosts = nil
+	c.write(t.Context(), time.Now())
+	if lines := c.Lines(); len(lines) > 0 || len(c.unsaved) > 0 {
+		t.Errorf("lines %q after all was stored, %v is not", lines, c.unsaved)
 	}
 }

@@ -83,20 +83,26 @@ func (c *Client) notesOf(s acme.Set) []model.Note {
 
 // Lines returns a line for each fault that is not one of a Gateway.
 func (c *Client) Lines() (out []string) {
+	line := func(of, text string) { out = append(out, of+": "+text) }
+	const all = "certificates of issuers"
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fault != "" {
-		out = append(out, "certificates of issuers: "+c.fault)
+		line(all, c.fault)
 	}
 	if c.crowd {
-		out = append(out, "certificates of issuers: there are more than 100 kinds of gateways here: other replicas do not know of those beyond")
+		line(all, "there are more than 100 kinds of gateways here: other replicas do not know of those beyond")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.broken)) {
-		out = append(out, fmt.Sprintf("certificates of issuers: %v: not asked for until %s", c.broken[name].Err, c.broken[name].At.Add(brokenPause).UTC().Format(time.RFC3339)))
+		line(all, fmt.Sprintf("%v: not asked for until %s", c.broken[name].Err, c.broken[name].At.Add(brokenPause).UTC().Format(time.RFC3339)))
 	}
 	for _, s := range c.sets {
+		of := "certificate of " + s.Hosts[0]
 		if said := c.notesOf(s); len(said) > 0 {
-			out = append(out, fmt.Sprintf("certificate of %s: %s", s.Hosts[0], said[0].Message))
+			line(of, said[0].Message)
+		}
+		if why := c.unsaved[s.Key()]; why != "" {
+			line(of, "its state is not kept: "+why)
 		}
 	}
 	return out

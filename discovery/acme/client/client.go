@@ -281,19 +281,21 @@ func (c *Client) serveLocked() {
 			chosen[name] = r
 		}
 	}
-	current := map[secret.Name]string{}
+	current := map[secret.Name]bool{}
 	for _, s := range c.sets {
-		for _, name := range s.Secrets {
-			current[secret.Name{Namespace: s.Namespace, Name: name}] = s.Key()
+		if r := c.records[s.Key()]; len(r.Chain) > 0 {
+			for _, of := range s.Secrets { // what is stored may not say so yet
+				name := secret.Name{Namespace: s.Namespace, Name: of}
+				chosen[name], current[name] = r, true
+			}
 		}
 	}
-	for key, r := range c.records {
+	for _, r := range c.records {
 		if len(r.Chain) == 0 {
 			continue
 		}
 		for _, of := range r.Secrets {
-			name := secret.Name{Namespace: r.Namespace, Name: of}
-			if now, is := current[name]; !is || now == key || len(c.records[now].Chain) == 0 {
+			if name := (secret.Name{Namespace: r.Namespace, Name: of}); !current[name] {
 				better(name, r)
 			}
 		}

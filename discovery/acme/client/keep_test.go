@@ -103,3 +103,19 @@ func TestARecordThatCannotBeStoredIsNamedAndDelaysNoOther(t *testing.T) {
 		t.Errorf("lines %q after all was stored, %v is not", lines, c.unsaved)
 	}
 }
+
+// A replica that follows serves a certificate under the names that it knows, whatever the leader has stored so far: no look at the store takes it from a name.
+func TestFollowersServeNamesThatAreNotStoredYet(t *testing.T) {
+	now := time.Now()
+	r := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}, Secrets: []string{"x"}}.Issued([]byte("key"), []byte("chain"), now, now.Add(time.Hour))
+	p := &peer{shelf: newShelf(), name: "b"}
+	p.records[r.Set().Key()] = r
+	c := &Client{
+		store: p, replicas: p, log: slog.New(slog.DiscardHandler), challenges: newChallenges(), secrets: newSecrets(map[string][]string{"edge": {"gw"}}),
+		records: map[string]acme.Record{}, sets: []acme.Set{{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}, Secrets: []string{"x", "y"}}},
+	}
+	c.load(now)
+	if all := c.secrets.all(); len(all) != 2 {
+		t.Errorf("%d names have the certificate, want 2", len(all))
+	}
+}

@@ -65,6 +65,9 @@ func EncodeObject(o *model.Object) *anypb.Any {
 	if !o.Created.IsZero() {
 		r.Metadata.CreateTime = timestamppb.New(o.Created)
 	}
+	if o.DryRun {
+		r.Metadata.Annotations = map[string]string{"istio.io/dry-run": "true"}
+	}
 	sum := sha256.Sum256(packed(r).Value)
 	r.Metadata.Version = hex.EncodeToString(sum[:8])
 	return packed(r)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 	security "istio.io/api/security/v1beta1"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -65,6 +66,35 @@ func TestBrokenPolicies(t *testing.T) {
 			if got.key != kind+"/shop/a" || len(got.group.Faults) == 0 || !got.group.Closed() || !test.closed(got.group.Objects[0].Spec) {
 				t.Errorf("%s: %s is read as %+v, %v", kind, name, got, got.group.Objects[0].Spec)
 			}
+		}
+	}
+}
+
+// Of a resource of which not even the name can be read nobody knows which object it is: what the server had sent of its kind stays until all can be read, and
+// a run that begins with one is not whole. So no policy goes because it cannot be read any more.
+func TestPoliciesWithoutNamesStay(t *testing.T) {
+	const url, key = "security.istio.io/v1/AuthorizationPolicy", "AuthorizationPolicy/shop/a"
+	spec := &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: []*security.Rule{{}}}
+	other := overMCP(t, "shop/b", spec)
+	for name, broken := range map[string]*anypb.Any{
+		"no resource":     packed(spec),
+		"half a resource": {TypeUrl: other.TypeUrl, Value: []byte{0x0a, 0x7f, 1}},
+	} {
+		st := newState("xds://tested:15010", nil)
+		st.apply(url, []*anypb.Any{overMCP(t, "shop/a", spec)})
+		for range 2 {
+			groups, _ := st.apply(url, []*anypb.Any{other, broken})
+			if _, gone := groups[key]; gone {
+				t.Errorf("%s: the policy of before goes", name)
+			}
+		}
+		groups, _ := newState("xds://tested:15010", st).apply(url, []*anypb.Any{other, broken})
+		if g := groups[unnamed(url, 1)]; !g.Unread || len(g.Faults) == 0 {
+			t.Errorf("%s: it is no part that cannot be read: %+v", name, g)
+		}
+		groups, _ = st.apply(url, []*anypb.Any{other})
+		if g, gone := groups[key]; !gone || !g.Empty() || !groups[unnamed(url, 1)].Empty() {
+			t.Errorf("%s: when all can be read, it tells %v", name, groups)
 		}
 	}
 }

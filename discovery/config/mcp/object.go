@@ -29,11 +29,14 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 		return read{key: key, group: model.Group{Faults: []string{fmt.Sprintf(format, args...)}}}
 	}
 	var r mcpv1.Resource
+	fault := ""
 	if in.MessageName() != r.ProtoReflect().Descriptor().FullName() {
-		return fail("", "is of type %q, want istio.mcp.v1alpha1.Resource", clip(in.GetTypeUrl()))
+		fault = fmt.Sprintf("is of type %q, want istio.mcp.v1alpha1.Resource", clip(in.GetTypeUrl()))
+	} else if err := proto.Unmarshal(in.Value, &r); err != nil {
+		fault = fmt.Sprintf("read resource: %v", err)
 	}
-	if err := proto.Unmarshal(in.Value, &r); err != nil {
-		return fail("", "read resource: %v", err)
+	if fault != "" { // nobody knows which object it is
+		return read{group: model.Group{Faults: []string{fault}, Unread: true}}
 	}
 	origin := model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
 	var namespace, name string

@@ -86,6 +86,7 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 	if !answered {
 		last = s.had[url]
 	}
+	unread := false // a resource that may be any of before
 	for i, in := range resources {
 		r := s.remember(last, i, url, in)
 		if r == nil {
@@ -99,13 +100,17 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 			r = &known{nil, read{key: twin.key, group: twin.group}}
 			r.group.Faults = append(slices.Clone(r.group.Faults), fmt.Sprintf("%s is sent more than once: the first is used", r.key))
 		}
-		now[r.key] = r
+		now[r.key], unread = r, unread || r.group.Unread
 		if was := before[r.key]; was != r {
 			groups[r.key] = r.group
 		}
 	}
-	for key := range before {
-		if now[key] == nil {
+	for key, was := range before {
+		switch {
+		case now[key] != nil:
+		case unread && !was.group.Unread:
+			now[key] = was
+		default:
 			groups[key] = model.Group{}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -80,5 +81,8 @@ func TestATokenProvesANamespace(t *testing.T) {
 				t.Errorf("the tokens %q were read, want %d", asked, test.reads)
 			}
 		})
+	}
+	if n := testutil.ToFloat64(r.metrics.resets.WithLabelValues("error")); n != 1 {
+		t.Errorf("%v streams ended by an error, want that with no identity: the others were refused", n)
 	}
 }

@@ -143,7 +143,7 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 	switch code := status.Code(cmp.Or(st.admission.err, err)); {
 	case st.cut:
 		cause = "slow"
-	case code == codes.InvalidArgument, code == codes.PermissionDenied, code == codes.ResourceExhausted:
+	case code == codes.InvalidArgument, code == codes.PermissionDenied, code == codes.Unauthenticated, code == codes.ResourceExhausted:
 		cause = "refused"
 	case code == codes.OK, code == codes.Canceled:
 		cause = "client"

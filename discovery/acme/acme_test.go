@@ -75,6 +75,35 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// Gateway workloads of one namespace get the certificate of a server under one name. Where an older Gateway takes a host from one of them alone, the certificate
+// is for the hosts that either serves: with one for the hosts of each, all would get that of the last.
+func TestAServerHasOneCertificateInANamespace(t *testing.T) {
+	selected := func(namespace, name string, selector map[string]string, hosts ...string) *model.Object {
+		return &model.Object{Meta: model.Meta{Kind: "Gateway", Namespace: namespace, Name: name}, Spec: &networking.Gateway{
+			Selector: selector, Servers: []*networking.Server{server(443, "lets", hosts...), server(80, "", hosts...)},
+		}}
+	}
+	tier := func(name string) model.Proxy {
+		return model.Proxy{Namespace: "edge", Labels: map[string]string{"gateway": "gw", "tier": name}, Gateway: true}
+	}
+	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{
+		selected("bank", "g", map[string]string{"tier": "one"}, "a.test"), selected("park", "g", map[string]string{"tier": "two"}, "b.test"),
+		selected("shop", "h", map[string]string{"gateway": "gw"}, "a.test", "b.test", "c.test"),
+	}}}))
+	sets, _ := Wanted(m, []model.Proxy{tier("one"), tier("two")}, []string{"edge"}, []string{"lets"}, nil)
+	var got []string
+	for _, s := range sets {
+		got = append(got, s.Key()+" for "+strings.Join(s.Secrets, ","))
+		if len(s.NoHTTP) > 0 || len(s.Places) != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+	want := []string{"edge lets a.test for acme://lets/bank/g/pb", "edge lets a.test,b.test,c.test for acme://lets/shop/h/pb", "edge lets b.test for acme://lets/park/g/pb"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestUnknownIssuers(t *testing.T) {
 	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{gateway("shop", "g", "gw", server(443, "evil", "a.test"), server(444, "lets", "b.test"))}}}))
 	notes := Unknown(m, []string{"lets"})

@@ -48,7 +48,7 @@ func (s Set) ID() string {
 // Wanted returns the sets that connected gateways of namespaces need, ordered by key, and notes about what none can be had for.
 // issuers are the names that may be used, known the keys of sets of which something is known.
 func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string, known map[string]bool) (sets []Set, notes []model.Note) {
-	w := wanted{issuers: issuers, sets: map[string]*Set{}, served: map[string]bool{}}
+	w := wanted{issuers: issuers, servers: map[string]*Set{}, served: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, p := range connected {
 		if at := fmt.Sprint(p.Namespace, p.Labels); p.Gateway && slices.Contains(namespaces, p.Namespace) && !seen[at] {
@@ -56,8 +56,9 @@ func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string
 			w.workload(m, p)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(w.sets)) {
-		s := w.sets[key]
+	all := w.sets()
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		s := all[key]
 		for _, host := range s.Hosts {
 			if !w.served[s.Namespace+" "+host] {
 				s.NoHTTP = append(s.NoHTTP, host)
@@ -100,7 +101,7 @@ func placeOf(g model.Meta, server int) Place {
 // wanted collects the sets of gateway workloads.
 type wanted struct {
 	issuers []string
-	sets    map[string]*Set
+	servers map[string]*Set // by namespace of the gateways and name of the secret
 	served  map[string]bool // at port 80, as namespace and host of a set
 	notes   []model.Note
 }
@@ -109,7 +110,7 @@ type wanted struct {
 func (w *wanted) workload(m *model.Mesh, p model.Proxy) {
 	binds := model.Binds{Namespace: p.Namespace}
 	owners := map[string]bool{}
-	var own []*Set
+	var own []string
 	for _, g := range m.GatewaysAt(p.Namespace, p.Labels) {
 		for i, s := range g.Spec.Servers {
 			if refused, _ := binds.Refused(g.Meta, s); refused != "" || strings.HasPrefix(s.GetBind(), "unix://") {
@@ -127,16 +128,12 @@ func (w *wanted) workload(m *model.Mesh, p model.Proxy) {
 				}
 				owners[at] = true
 			}
-			if set := w.set(p.Namespace, g, i, s, hosts); set != nil {
-				own = append(own, set)
-			}
+			own = append(own, w.server(p.Namespace, g, i, s, hosts)...)
 		}
 	}
-	for _, s := range own {
-		for _, host := range s.Hosts {
-			if Answers(m, p, host) {
-				w.served[s.Namespace+" "+host] = true
-			}
+	for _, host := range own {
+		if Answers(m, p, host) {
+			w.served[p.Namespace+" "+host] = true
 		}
 	}
 }
@@ -162,40 +159,46 @@ func Answers(m *model.Mesh, p model.Proxy, host string) bool {
 	return false
 }
 
-// set returns the set of a server, nil if it names no issuer, or if none of its hosts can have a certificate.
-func (w *wanted) set(namespace string, g *model.Config[*networking.Gateway], i int, s *networking.Server, hosts []string) *Set {
+// server adds the hosts that a gateway workload serves of a server. It returns those that can have a certificate; none if the server names no issuer.
+func (w *wanted) server(namespace string, g *model.Config[*networking.Gateway], i int, s *networking.Server, hosts []string) []string {
 	issuer := model.Issuer(s.GetTls().GetCredentialName())
-	if issuer == "" || s.GetTls().GetMode() == networking.ServerTLSSettings_PASSTHROUGH {
+	if s.GetTls().GetMode() == networking.ServerTLSSettings_PASSTHROUGH || !slices.Contains(w.issuers, issuer) { // see Unknown
 		return nil
 	}
-	at := placeOf(g.Meta, i)
-	if !slices.Contains(w.issuers, issuer) {
-		return nil // see Unknown
-	}
-	hosts = slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+	hosts = slices.DeleteFunc(hosts, func(host string) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil || model.IsWildcard(host)
 	})
-	slices.Sort(hosts)
-	if hosts = slices.Compact(hosts); len(hosts) == 0 {
-		return nil
-	}
-	if len(hosts) > maxHosts {
-		w.notes = append(w.notes, Set{Places: []Place{at}}.notes(model.ACMERefused,
-			fmt.Sprintf("the server has %d hosts, want at most %d in a certificate: nothing is ordered", len(hosts), maxHosts))...)
-		return nil
-	}
-	made := Set{Namespace: namespace, Issuer: issuer, Hosts: hosts}
-	known := w.sets[made.Key()]
+	name := model.IssuedSecret(g.Meta, s)
+	known := w.servers[namespace+" "+name]
 	if known == nil {
-		known = &made
-		w.sets[made.Key()] = known
+		known = &Set{Namespace: namespace, Issuer: issuer, Secrets: []string{name}, Places: []Place{placeOf(g.Meta, i)}}
+		w.servers[namespace+" "+name] = known
 	}
-	known.Secrets = append(known.Secrets, model.IssuedSecret(g.Meta, s))
-	if !slices.ContainsFunc(known.Places, func(p Place) bool { return p.Meta.Key() == at.Meta.Key() && p.Path == at.Path }) {
-		known.Places = append(known.Places, at)
+	known.Hosts = append(known.Hosts, hosts...)
+	return hosts
+}
+
+// sets returns the sets by key. A server has one in a namespace, of all hosts that gateways there serve of it: these have its certificate by one name.
+func (w *wanted) sets() map[string]*Set {
+	out := map[string]*Set{}
+	for _, at := range slices.Sorted(maps.Keys(w.servers)) {
+		s := w.servers[at]
+		slices.Sort(s.Hosts)
+		s.Hosts = slices.Compact(s.Hosts)
+		known := out[s.Key()]
+		switch {
+		case len(s.Hosts) == 0:
+		case len(s.Hosts) > maxHosts:
+			w.notes = append(w.notes, s.notes(model.ACMERefused,
+				fmt.Sprintf("the server has %d hosts, want at most %d in a certificate: nothing is ordered", len(s.Hosts), maxHosts))...)
+		case known == nil:
+			out[s.Key()] = s
+		default:
+			known.Secrets, known.Places = append(known.Secrets, s.Secrets...), append(known.Places, s.Places...)
+		}
 	}
-	return known
+	return out
 }
 
 // hostsOf returns a server's hosts without their namespaces.

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // TestExplainOfServersIsTrue compares what explain says of both sides of a connection with what two real Envoys did: the client's TLS against the
@@ -23,7 +24,7 @@ import (
 func TestExplainOfServersIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(logged+closedOff), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p := newPeers(t, "--meshConfig", settings)
@@ -102,17 +103,17 @@ func TestExplainOfServersIsTrue(t *testing.T) {
 			return nil
 		}))
 	}
-	var done map[string]truth
+	var done map[string]truth.Did
 	p.Check(lab.Eventually(lab.StopLimit, func() error { // Envoy writes its log every ten seconds
-		if done = truths(client.Log()); len(done) < asked {
+		if done = truth.Read(client.Log()); len(done) < asked {
 			return fmt.Errorf("the access log has %d of %d requests", len(done), asked)
 		}
 		return nil
 	}))
 	for number, road := range roads {
 		did := done[fmt.Sprint(number)]
-		seen[did.kind()]++
-		if !slices.ContainsFunc(road.Outcomes, did.isServers) {
+		seen[did.Kind()]++
+		if !slices.ContainsFunc(road.Outcomes, isServers(did)) {
 			t.Errorf("Envoy did %+v; explain says\n%s", did, road.Text())
 		}
 	}
@@ -126,7 +127,9 @@ func or(condition, text string) string {
 	return text
 }
 
-// isServers reports whether an outcome at a server is what Envoy did.
-func (did truth) isServers(o explain.Outcome) bool {
-	return did.flagged(o.Flag) && (o.Status == did.status || o.Status == 0 && did.status == 200) && (did.upstream == "-" || reaches(o, did.upstream))
+// isServers returns what reports whether an outcome at a server is what Envoy did.
+func isServers(did truth.Did) func(explain.Outcome) bool {
+	return func(o explain.Outcome) bool {
+		return did.Flagged(o.Flag) && (o.Status == did.Status || o.Status == 0 && did.Status == 200) && (did.Upstream == "-" || truth.Reaches(o, did.Upstream))
+	}
 }

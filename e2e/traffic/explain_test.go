@@ -14,6 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // explained is the mesh that explain is asked about: the services a.test with two versions, b.test, and one without an endpoint.
@@ -71,7 +72,7 @@ const closedOff = "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
 func TestExplainIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(logged+closedOff), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -89,14 +90,14 @@ func TestExplainIsTrue(t *testing.T) {
 	w.compare(p, asks(mesh, explain.Question{
 		From:     "sidecar~127.0.0.1~client.default~default.svc.cluster.local",
 		Metadata: map[string]string{"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": port},
-	}), through(p.HTTP), many(w, 3000, ""), 18)
+	}), truth.Through(p.HTTP), many(w, 3000, ""), 18)
 }
 
 // TestExplainOfGatewaysIsTrue does the same for a gateway: of two VirtualServices of one host, at two ports, of which one redirects.
 func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(logged+closedOff), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -119,12 +120,12 @@ func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	for port, kinds := range map[string]int{"18080": 14, "18081": 1} {
 		w.compare(p, asks(mesh, explain.Question{
 			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},
-		}), direct(bind+":"+port), many(w, 1000, bind+":"+port), kinds)
+		}), truth.Direct(bind+":"+port), many(w, 1000, bind+":"+port), kinds)
 	}
 }
 
 // asks returns what asks the code of the command about objects, as a node of which as says the rest.
-func asks(mesh *model.Mesh, as explain.Question) asked {
+func asks(mesh *model.Mesh, as explain.Question) truth.Asked {
 	return func(q explain.Question) (explain.Road, error) {
 		q.From, q.Metadata = as.From, as.Metadata
 		return q.Answer(mesh)
@@ -132,7 +133,7 @@ func asks(mesh *model.Mesh, as explain.Question) asked {
 }
 
 // many generates requests to an address; "" for an HTTP proxy.
-func many(w *world, n int, address string) (all []*exchange) {
+func many(w *world, n int, address string) (all []*truth.Exchange) {
 	seed := rand.Uint64()
 	w.T.Logf("seed %d", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
@@ -166,7 +167,7 @@ func (w *world) objects(settings string) []*model.Object {
 }
 
 // generated returns a request made of parts that the rules tell apart, and some that they do not.
-func generated(draw *rand.Rand) *exchange {
+func generated(draw *rand.Rand) *truth.Exchange {
 	of := func(all ...string) string { return all[draw.IntN(len(all))] }
 	q := explain.Question{
 		To:     of("a.test", "a.test", "a.test", "a.test", "a.test", "A.test", "a.test:80", "b.test", "empty.test", "unknown.test", "a.test.", "a.test:81"),
@@ -186,11 +187,11 @@ func generated(draw *rand.Rand) *exchange {
 			q.Header = append(q.Header, h)
 		}
 	}
-	e := &exchange{Question: q}
+	e := &truth.Exchange{Question: q}
 	if strings.HasPrefix(q.Path, "/limit/") {
-		e.status = []int{0, 500, 503, 504}[draw.IntN(4)]
-		if e.status == 0 { // slower than any time-out, or a little faster than each
-			e.delay = []time.Duration{0, 300 * time.Millisecond, 1500 * time.Millisecond}[draw.IntN(3)]
+		e.Status = []int{0, 500, 503, 504}[draw.IntN(4)]
+		if e.Status == 0 { // slower than any time-out, or a little faster than each
+			e.Delay = []time.Duration{0, 300 * time.Millisecond, 1500 * time.Millisecond}[draw.IntN(3)]
 		}
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // A running Envoy takes the whole configuration of a sidecar under REDIRECT for every scenario: no response is refused,
@@ -23,7 +24,7 @@ func TestInterceptedSidecarsTakeEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in, out := lab.Port(t), lab.Port(t)
 			mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-			text := fmt.Sprintf("proxyInboundListenPort: %d\nproxyListenPort: %d\n", in, out) + logged
+			text := fmt.Sprintf("proxyInboundListenPort: %d\nproxyListenPort: %d\n", in, out) + truth.Logged
 			if err := os.WriteFile(mesh, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

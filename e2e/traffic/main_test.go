@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/e2e/crd"
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 func TestMain(m *testing.M) {
@@ -22,15 +23,15 @@ type world struct {
 	shared bool // several Envoys listen at the addresses of services: replay sends requests to a proxy's own HTTP port alone
 }
 
-// newWorld starts discovery. Without a MeshConfig of the test's own Envoys write the access log that replay reads, as with logged in one.
+// newWorld starts discovery. Without a MeshConfig of the test's own Envoys write the access log that replay reads, as with truth.Logged in one.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
 	if !slices.Contains(flags, "--meshConfig") {
 		settings := filepath.Join(t.TempDir(), "mesh.yaml")
-		if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
+		if err := os.WriteFile(settings, []byte(truth.Logged), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		flags = append(flags, "--meshConfig", settings)
 	}
-	return &world{atOnce: atOnce, World: lab.NewWorld(t, crd.Sound, flags...)}
+	return &world{atOnce: truth.AtOnce, World: lab.NewWorld(t, crd.Sound, flags...)}
 }

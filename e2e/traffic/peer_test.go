@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // peers is a server with a sidecar that has a certificate, and what arrives at it.
@@ -38,7 +39,7 @@ const (
 func withAlias(t *testing.T) []string {
 	t.Helper()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte("trustDomainAliases: [old.test]"+logged), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte("trustDomainAliases: [old.test]"+truth.Logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"--meshConfig", settings}

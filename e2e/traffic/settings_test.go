@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // A MeshConfig holds for every proxy: its access log is written, what it refuses is refused. A broken one changes nothing.
@@ -25,7 +26,7 @@ func TestMeshConfig(t *testing.T) {
 	const mesh = `
 outboundTrafficPolicy: {mode: REGISTRY_ONLY}
 accessLogFile: /dev/stdout
-accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n` + truthLine + `"
+accessLogFormat: "logged %REQ(:PATH)% %RESPONSE_CODE%\n` + truth.Line + `"
 `
 	write(mesh)
 	w := newWorld(t, "--meshConfig", path)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/e2e/truth"
 )
 
 // Behind a load balancer a gateway tells the client's own address: by x-forwarded-for of a proxy that the mesh trusts, or by
@@ -19,7 +20,7 @@ import (
 func TestGatewayBehindALoadBalancer(t *testing.T) {
 	t.Parallel()
 	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(mesh, []byte("defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"+logged), 0o644); err != nil {
+	if err := os.WriteFile(mesh, []byte("defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"+truth.Logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", mesh)

@@ -1,4 +1,4 @@
-package traffic
+package truth
 
 import (
 	"math/rand/v2"
@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// draw makes a request to a listener that meets most conditions of one of its routes, or misses them by little.
-func (has parts) draw(draw *rand.Rand, at listening) *exchange {
-	e := &exchange{}
+// Draw makes a request to a listener that meets most conditions of one of its routes, or misses them by little.
+func (has Parts) Draw(draw *rand.Rand, at Listener) *Exchange {
+	e := &Exchange{}
 	e.Method, e.Path = "GET", "/"
 	if len(at.configs) > 0 {
 		has.hosts = slices.DeleteFunc(slices.Clone(has.hosts), func(h virtualHost) bool { return h.config != "" && !slices.Contains(at.configs, h.config) })
@@ -47,11 +47,11 @@ func (has parts) draw(draw *rand.Rand, at listening) *exchange {
 
 // host draws a host of a virtual host's domains, in other letters or with a port or dot, now and then. A host outside of the mesh is an address here: Envoy
 // would ask the machine's DNS for a name.
-func (has parts) host(draw *rand.Rand, h virtualHost) string {
+func (has Parts) host(draw *rand.Rand, h virtualHost) string {
 	host := h.Domains[draw.IntN(len(h.Domains))]
 	switch {
 	case host == "*" && h.Name == "allow_any":
-		return has.outside
+		return has.Outside
 	case host == "*":
 		return "nobody.test"
 	case strings.HasPrefix(host, "*"):
@@ -60,7 +60,7 @@ func (has parts) host(draw *rand.Rand, h virtualHost) string {
 		host = host[:len(host)-1] + "1"
 	}
 	if _, err := netip.ParseAddr(host); err == nil && has.knows("*") {
-		return has.outside // the address of a service, at a port at which nobody listens
+		return has.Outside // the address of a service, at a port at which nobody listens
 	}
 	if strings.ContainsAny(host, ":[") {
 		return host
@@ -77,7 +77,7 @@ func (has parts) host(draw *rand.Rand, h virtualHost) string {
 }
 
 // knows reports whether a virtual host has a domain.
-func (has parts) knows(domain string) bool {
+func (has Parts) knows(domain string) bool {
 	return slices.ContainsFunc(has.hosts, func(h virtualHost) bool { return slices.Contains(h.Domains, domain) })
 }
 

@@ -27,7 +27,13 @@ func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 	switch {
 	case resolved != "" && len(all) == 0:
 		sent.Resolved, sent.Reason = true, "sent to "+resolved
-		j.end(sent)
+		if j.served.Server == nil || !original(c) || r.To.Addr() == nowhere {
+			j.end(sent)
+			return
+		}
+		h := helloTo(c, nil)
+		sent.Endpoints = []Endpoint{{Address: r.To.String(), Health: "not known", TLS: h.text(), hello: h}}
+		j.arrive(sent, r) // a sidecar may be there
 		return
 	case resolved != "":
 		sent.Resolved = true
@@ -58,11 +64,16 @@ func count(all []*endpointv3.LocalityLbEndpoints) (n int) {
 	return n
 }
 
+// original reports whether a cluster sends to the address to which the program connects.
+func original(c *clusterv3.Cluster) bool {
+	return c.GetType() == clusterv3.Cluster_ORIGINAL_DST && c.GetClusterType() == nil
+}
+
 // endpointsOf returns the endpoints of a cluster, and, if Envoy finds the addresses itself, how.
 func endpointsOf(c *clusterv3.Cluster, assigned *endpointv3.ClusterLoadAssignment) (all []*endpointv3.LocalityLbEndpoints, resolved string) {
 	custom := c.GetClusterType().GetName()
 	switch {
-	case c.GetType() == clusterv3.Cluster_ORIGINAL_DST && c.GetClusterType() == nil:
+	case original(c):
 		return nil, "the address to which the program connects"
 	case strings.Contains(custom, "dynamic_forward_proxy"):
 		return nil, "the address that DNS has for its host"

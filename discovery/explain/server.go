@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -58,7 +59,7 @@ func (j *judge) arrive(sent Outcome, r Request) {
 // at judges the connection to one endpoint, and the request on it.
 func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 	a := arrival{end: sent}
-	a.end.Reason = "a server answers"
+	a.end.Reason = cmp.Or(sent.Reason, "a server answers")
 	if j.served.Server == nil {
 		return a
 	}
@@ -102,7 +103,9 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 	if chain.TransportSocket != nil && !e.hello.peers() {
 		a.unless = append(a.unless, "a check of certificates, which explain does not know")
 	}
-	r.To, r.Host, r.Path = to, sent.Host, sent.Path
+	if r.To, r.Path = to, cmp.Or(r.Path, "/"); sent.Path != "" { // else the client's proxy passes on bytes, of which the server's may make a request
+		r.Host, r.Path = sent.Host, sent.Path
+	}
 	known := call{Request: r, secure: e.hello.mutual && chain.TransportSocket != nil, from: j.served.Client.Address, server: c.server}
 	if e.hello.peers() {
 		known.principal = j.served.Client.Principal

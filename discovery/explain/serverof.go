@@ -47,6 +47,14 @@ func (q Question) server(m *model.Mesh, all []Connected, cluster, address string
 	}
 	services := m.ServicesAt(parsed)
 	i := slices.IndexFunc(services, func(s *model.Service) bool { return s.Host == host })
+	if !strings.Contains(cluster, "|") { // the program names the address, and no service
+		i = min(0, len(services)-1)
+		for k, s := range services {
+			if sidecarAt(all, s.Namespace, ip) != nil {
+				i = k
+			}
+		}
+	}
 	if i < 0 {
 		return Server{Absent: "the address is of no endpoint, such as that of a gateway to another network"}
 	}

@@ -28,6 +28,7 @@ type mesh struct {
 	home      *lab.Netns // of discovery
 	discovery *lab.Process
 	pods      map[string]*workload
+	asked     int // requests that were compared with explain
 }
 
 // workload is a namespace with a program on port 8080, HTTP, and on 9000, bytes.
@@ -57,7 +58,8 @@ var last = map[string]string{"a": "11", "b": "12", "c": "13"}
 
 func (m *mesh) vip(name string) string { return m.family().vip + last[name] }
 
-func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
+// newMesh starts it, with a mode of interception, and objects and fields of MeshConfig beside its own.
+func newMesh(t *testing.T, six bool, mode string, config string, fields ...string) *mesh {
 	t.Helper()
 	needs(t, "ip", "nsenter", "nft", "setpriv")
 	dir, err := os.MkdirTemp("", "pilotlight-mesh-")
@@ -79,7 +81,7 @@ func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
 	check(t, os.WriteFile(filepath.Join(dir, "config", "mesh.yaml"), []byte(m.services()+config), 0o644))
 	at := func(port int) string { return net.JoinHostPort(m.family().discovery, fmt.Sprint(port)) }
 	settings := filepath.Join(dir, "settings.yaml") // for a program that speaks first on a port that nobody declares
-	check(t, os.WriteFile(settings, []byte("protocolDetectionTimeout: 1s\n"), 0o644))
+	check(t, os.WriteFile(settings, []byte("protocolDetectionTimeout: 1s\n"+strings.Join(fields, "")), 0o644))
 	m.discovery = m.start(d, lab.Spec{Name: "discovery", Argv: []string{
 		lab.Program("discovery"), "serve", "--configDir", filepath.Join(dir, "config"), "--meshConfig", settings,
 		"--grpcAddr", at(15010), "--httpAddr", ":8080", "--monitoringAddr", at(15014),

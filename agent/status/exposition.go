@@ -76,9 +76,17 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 		}
 	}
 	if errors.Is(err, io.EOF) {
+		e.endFamily()
 		err = nil
 	}
 	return c, err
+}
+
+// endFamily writes what was kept of a family until its last sample. Of a text that was cut short nothing is written: the sums would be too small.
+func (e *exposition) endFamily() {
+	if e.istio != nil {
+		e.istio.flush(e.to)
+	}
 }
 
 func (e *exposition) skipLine(limit int64) (n int64, err error) {
@@ -101,15 +109,20 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // another source must not write the agent's own metrics
 		return family, false
 	}
+	var tags map[string]string // of one of Istio's
 	if e.istio != nil {
 		var written bool
-		if s, written = e.istio.rename(s); !written {
+		if s, tags, written = e.istio.rename(s); !written {
 			return family, true
 		}
 	}
 	if !belongs(s.name, family) {
+		e.endFamily()
 		e.describe('T', s.name) // a TYPE must not come after it
 		family = append(family[:0], s.name...)
+	}
+	if tags != nil {
+		return family, e.istio.add(s, tags)
 	}
 	s.write(e.to)
 	return family, true
@@ -131,7 +144,9 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 		return family, true
 	case !isMetricName(name) || bytes.HasPrefix(name, []byte(prefix)):
 		return family, false
-	case isHelp:
+	}
+	e.endFamily()
+	if isHelp {
 		if !isHelpText(rest) {
 			return family, false
 		}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"strconv"
@@ -26,7 +27,20 @@ type istio struct {
 	own Workload
 
 	all, counted map[string]int64 // requests and connections by reporter
+	sums         []sum            // of the family that is copied, in Envoy's order
+	places       map[string]int   // of sums, by name and labels
 }
+
+// sum is a sample of which Envoy may have several, since Istio's labels tell less than Envoy: not the subset and the port of a cluster, for
+// example. A scraper would take one of several samples with the same labels, and drop the others.
+type sum struct {
+	sample
+	whole int64   // of the values that are whole numbers
+	rest  float64 // of the others
+}
+
+// mostSums is much more than what the logs of discovery's listeners make: those of a bootstrap of the user's own may have no limit.
+const mostSums = 10_000
 
 // newIstio returns the labels of a workload, escaped.
 func newIstio(w Workload) *istio {
@@ -35,28 +49,65 @@ func newIstio(w Workload) *istio {
 			*field = unknown
 		}
 	}
-	return &istio{own: w, all: map[string]int64{}, counted: map[string]int64{}}
+	return &istio{own: w, all: map[string]int64{}, counted: map[string]int64{}, places: map[string]int{}}
 }
 
-// rename returns a sample with Istio's name and labels; false if it is not to be written. Others stay as they are.
-func (i *istio) rename(s sample) (sample, bool) {
+// rename returns a sample with Istio's name, and the tags of which its labels are to be made: nil if it is not Istio's, and stays as it is. It returns false
+// for one that is not to be written.
+func (i *istio) rename(s sample) (_ sample, tags map[string]string, written bool) {
 	name, found := bytes.CutPrefix(s.name, []byte(istioStats))
 	if !found {
-		return s, true
+		return s, nil, true
 	}
-	tags := labelsOf(s.labels)
+	tags = labelsOf(s.labels)
 	told(tags)
-	switch count, err := strconv.ParseInt(string(s.value), 10, 64); {
-	case err != nil:
-	case string(name) == "requests_all_total", string(name) == "tcp_connections_all_total":
+	if bytes.HasSuffix(name, []byte("_all_total")) {
+		count, _ := strconv.ParseInt(string(s.value), 10, 64) // a counter is a whole number
 		i.all[tags["reporter"]] += count
-		return s, false
-	case string(name) == "requests_total", string(name) == "tcp_connections_closed_total":
-		i.counted[tags["reporter"]] += count
+		return s, nil, false
 	}
 	s.name = append([]byte("istio_"), name...)
-	s.labels = i.labels(tags, bytes.HasPrefix(name, []byte("tcp_")))
-	return s, true
+	return s, tags, true
+}
+
+// add adds a sample that rename has returned to the others of the same name and labels. It reports whether there was room for it.
+func (i *istio) add(s sample, tags map[string]string) bool {
+	name := string(s.name)
+	s.labels = i.labels(tags, strings.HasPrefix(name, "istio_tcp_"))
+	key := name + string(s.labels)
+	at, known := i.places[key]
+	switch {
+	case !known && len(i.sums) == mostSums:
+		return false
+	case !known:
+		at = len(i.sums)
+		i.places[key], i.sums = at, append(i.sums, sum{sample: s})
+	}
+	one := &i.sums[at]
+	count, err := strconv.ParseInt(string(s.value), 10, 64)
+	if err != nil {
+		part, _ := strconv.ParseFloat(string(s.value), 64) // parseSample has read it
+		one.rest += part
+		return true
+	}
+	one.whole += count
+	if name == "istio_requests_total" || name == "istio_tcp_connections_closed_total" {
+		i.counted[tags["reporter"]] += count
+	}
+	return true
+}
+
+// flush writes the sums, and forgets them.
+func (i *istio) flush(to *bufio.Writer) {
+	for _, one := range i.sums {
+		one.value = strconv.AppendInt(nil, one.whole, 10)
+		if one.rest != 0 {
+			one.value = strconv.AppendFloat(nil, float64(one.whole)+one.rest, 'g', -1, 64)
+		}
+		one.write(to)
+	}
+	i.sums = i.sums[:0]
+	clear(i.places)
 }
 
 // side is what is told of the source, or of the destination.

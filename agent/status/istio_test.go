@@ -2,6 +2,9 @@ package status
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -73,5 +76,73 @@ func TestIstioNames(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text.String())
+	}
+}
+
+// Counts that Istio's labels do not tell apart are one sample, their sum: a scraper takes one of two samples with the same labels and drops the other.
+func TestIstioNamesAreSummed(t *testing.T) {
+	var text bytes.Buffer
+	e := newExposition(&text)
+	e.istio = newIstio(Workload{})
+	from := func(of string) string { return `{of="source 200 - ` + of + ` - -"` }
+	v1, v2, other := from("HTTP/1.1 outbound|80|v1|a.shop.svc.cluster.local"), from("HTTP/2 outbound|80|v2|a.shop.svc.cluster.local"), from("HTTP/1.1 outbound|80||b.test")
+	_, err := e.copy(strings.NewReader("# TYPE envoy_istio_requests_total counter\n"+
+		"envoy_istio_requests_total"+v1+"} 90071992547409930\nenvoy_istio_requests_total"+other+"} 4\nenvoy_istio_requests_total"+v2+"} 3\n"+
+		"# TYPE envoy_istio_request_duration_milliseconds histogram\n"+
+		"envoy_istio_request_duration_milliseconds_bucket"+v1+`,le="1"} 1`+"\nenvoy_istio_request_duration_milliseconds_bucket"+v1+`,le="+Inf"} 2`+"\n"+
+		"envoy_istio_request_duration_milliseconds_sum"+v1+"} 2.5\nenvoy_istio_request_duration_milliseconds_count"+v1+"} 2\n"+
+		"envoy_istio_request_duration_milliseconds_bucket"+v2+`,le="1"} 3`+"\nenvoy_istio_request_duration_milliseconds_bucket"+v2+`,le="+Inf"} 3`+"\n"+
+		"envoy_istio_request_duration_milliseconds_sum"+v2+"} 1.25\nenvoy_istio_request_duration_milliseconds_count"+v2+"} 3\n"+
+		"# TYPE envoy_cluster_x counter\nenvoy_cluster_x{a=\"b\"} 1\nenvoy_istio_tcp_connections_opened_total"+v1+"} 5\n"), 1<<20, false)
+	e.to.Flush()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(text.String()) {
+		name, _, _ := strings.Cut(line, "{")
+		value := line[strings.LastIndexByte(line, ' ')+1:]
+		if strings.HasPrefix(line, "#") {
+			name, value = strings.TrimSuffix(line, "\n"), ""
+		}
+		_, le, _ := strings.Cut(line, ",le=")
+		le, _, _ = strings.Cut(le, "}")
+		got = append(got, strings.TrimSpace(name+" "+le+" "+value))
+	}
+	want := []string{
+		"# TYPE istio_requests_total counter", "istio_requests_total  90071992547409933", "istio_requests_total  4",
+		"# TYPE istio_request_duration_milliseconds histogram",
+		`istio_request_duration_milliseconds_bucket "1" 4`, `istio_request_duration_milliseconds_bucket "+Inf" 5`,
+		"istio_request_duration_milliseconds_sum  3.75", "istio_request_duration_milliseconds_count  5",
+		"# TYPE envoy_cluster_x counter", "envoy_cluster_x  1", "istio_tcp_connections_opened_total  5",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s\nof\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), &text)
+	}
+}
+
+// A family that is cut short has no sums, which would be too small, and one without end is bounded.
+func TestIstioSumsAreWhole(t *testing.T) {
+	var text bytes.Buffer
+	e := newExposition(&text)
+	e.istio = newIstio(Workload{})
+	_, err := e.copy(strings.NewReader("envoy_istio_tcp_sent_bytes_total 7\nenvoy_istio_requests_total{of=\"source 200\"} 1\n"+strings.Repeat("x", 100)), 100, false)
+	e.to.Flush()
+	if got := text.String(); !errors.Is(err, errTooLong) || !strings.Contains(got, "istio_tcp_sent_bytes_total{") || strings.Contains(got, "istio_requests_total") {
+		t.Errorf("got %q, %v", got, err)
+	}
+
+	text.Reset()
+	e.istio = newIstio(Workload{})
+	var many strings.Builder
+	fmt.Fprintf(&many, "envoy_istio_requests_all_total{of=\"source\"} %d\n", mostSums+5)
+	for i := range mostSums + 5 {
+		fmt.Fprintf(&many, "envoy_istio_requests_total{of=\"source %d\"} 1\n", i)
+	}
+	c, err := e.copy(strings.NewReader(many.String()), 10<<20, false)
+	e.istio.write(writer{e.to})
+	e.to.Flush()
+	if got := text.String(); err != nil || c.dropped != 5 || strings.Count(got, "\nistio_requests_total{") != mostSums-1 || !strings.Contains(got, `istio_uncounted{reporter="source"} 5`) {
+		t.Errorf("%d samples, %+v, %v", strings.Count(got, "istio_requests_total{"), c, err)
 	}
 }

@@ -52,11 +52,12 @@ type Place struct {
 type Outcome struct {
 	Share float64 `json:"share"` // more than 0, at most 1
 
-	// Status is what a proxy itself answers; 0 if a server answers, or nobody does.
+	// Status is what a proxy itself answers; 0 if a server answers, or nobody does. To a request of gRPC that is 200, and GRPC says which error.
 	Status int    `json:"status,omitempty"`
-	By     string `json:"by,omitempty"`     // "the server's proxy"; "" for the client's
-	Flag   string `json:"flag,omitempty"`   // Envoy's response flag: "NR", "NC", "UH", "FI"
-	Closed bool   `json:"closed,omitempty"` // the connection, without an answer
+	GRPC   string `json:"grpcStatus,omitempty"` // the number that the answer has as grpc-status
+	By     string `json:"by,omitempty"`         // "the server's proxy"; "" for the client's
+	Flag   string `json:"flag,omitempty"`       // Envoy's response flag: "NR", "NC", "UH", "FI"
+	Closed bool   `json:"closed,omitempty"`     // the connection, without an answer
 	Reason string `json:"reason"`
 
 	// Unless are the filters on the way that explain does not judge: one of them, such as that of a policy, may answer before.

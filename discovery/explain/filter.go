@@ -76,7 +76,11 @@ func (j *judge) fault(f *faultv3.HTTPFault, left float64) float64 {
 	}
 	aborted := left * share(a.Percentage)
 	j.pass(Step{Kind: "filter", Name: "fault", Text: fmt.Sprintf("%s of requests are answered %d", percent(share(a.Percentage)), status)}, j.route)
-	j.end(Outcome{Share: aborted, Status: status, Flag: "FI", Reason: "a fault is injected"})
+	o := Outcome{Share: aborted, Status: status, Flag: "FI", Reason: "a fault is injected"}
+	if _, ok := a.ErrorType.(*faultv3.FaultAbort_GrpcStatus); ok && j.grpc {
+		o.GRPC = fmt.Sprint(a.GetGrpcStatus())
+	}
+	j.end(o)
 	return aborted
 }
 
@@ -90,6 +94,7 @@ func (j *judge) preflight(c *corsv3.CorsPolicy, r Request, left float64) bool {
 	for _, m := range c.AllowOriginStringMatch {
 		if matches(m, origin) {
 			j.pass(Step{Kind: "filter", Name: "cors", Text: "the origin " + origin + " is allowed"}, j.route)
+			j.grpc = false // the answer has no body, and no error
 			j.end(Outcome{Share: left, Status: 200, Reason: "the proxy answers the preflight request"})
 			return true
 		}
@@ -112,6 +117,12 @@ func share(p *typev3.FractionalPercent) float64 {
 func percent(share float64) string { return fmt.Sprintf("%.4g %%", share*100) }
 
 func duration(d *durationpb.Duration) string { return d.AsDuration().String() }
+
+// toGRPC returns the status of gRPC that Envoy answers instead of an HTTP status.
+func toGRPC(status int) string {
+	known := map[int]int{400: 13, 401: 16, 403: 7, 404: 12, 429: 14, 502: 14, 503: 14, 504: 14}
+	return fmt.Sprint(cmp.Or(known[status], 2))
+}
 
 // ofGRPC returns the HTTP status for a status of gRPC.
 func ofGRPC(code uint32) int {

@@ -54,6 +54,7 @@ type judge struct {
 	outcomes []Outcome
 	unjudged []string // filters on the way that may answer
 	bytes    bool     // the program sends no HTTP
+	grpc     bool     // it is answered as a client of gRPC
 	secure   bool     // the connection is TLS, which the proxy ends
 	token    token    // that a filter has found
 	route    Made     // of the route
@@ -81,6 +82,9 @@ const (
 
 func (j *judge) end(o Outcome) {
 	o.Unless, o.Delay = slices.Clone(j.unjudged), j.delay
+	if j.grpc && o.Status != 0 {
+		o.Status, o.GRPC = 200, cmp.Or(o.GRPC, toGRPC(o.Status))
+	}
 	j.outcomes = append(j.outcomes, o)
 }
 
@@ -191,6 +195,8 @@ func (j *judge) tcp(m *tcpproxyv3.TcpProxy, sni string, r Request) {
 // http finds the virtual host and the route.
 func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 	r = r.normal(m.StripTrailingHostDot)
+	r.scheme = r.schemeAt(m)
+	j.grpc = r.isGRPC()
 	if m.GetNormalizePath().GetValue() {
 		r.Path = normalPath(r.Path)
 	}
@@ -212,7 +218,7 @@ func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 	}
 	made := j.origins(Part{Routes: config.GetName(), Host: host.Name})
 	j.pass(Step{Kind: "virtual host", Name: host.Name, Text: fmt.Sprintf("of routes %s, by the domain %s", config.GetName(), domain)}, made)
-	if host.RequireTls == routev3.VirtualHost_ALL && !r.ended {
+	if host.RequireTls == routev3.VirtualHost_ALL && r.scheme != "https" {
 		j.end(Outcome{Share: 1, Status: 301, Reason: "the host wants HTTPS: the proxy redirects to it"})
 		return
 	}

@@ -134,6 +134,27 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// What a proxy itself answers to gRPC is 200 with an error of gRPC: that of the fault, or the one for the HTTP status. A server's answer is its own.
+func TestAnswersToGRPC(t *testing.T) {
+	const fault = `{'match': {'prefix': '/'}, 'route': {'cluster': 'good'}, 'typedPerFilterConfig': {'envoy.filters.http.fault':
+		{'@type': 'type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault', 'abort': {'percentage': {'numerator': 100}, `
+	for name, row := range map[string]struct{ kind, route, want string }{
+		"no cluster":         {"application/grpc", `{'match': {'prefix': '/'}, 'route': {'cluster': 'gone'}}`, "200 14 NC"},
+		"no route":           {"application/grpc+proto", `{'match': {'path': '/else'}, 'route': {'cluster': 'good'}}`, "200 12 NR"},
+		"a redirect":         {"application/grpc", `{'match': {'prefix': '/'}, 'redirect': {'hostRedirect': 'a'}}`, "200 2 "},
+		"a fault of HTTP":    {"application/grpc", fault + `'httpStatus': 429}}}}`, "200 14 FI"},
+		"a fault of gRPC":    {"application/grpc", fault + `'grpcStatus': 5}}}}`, "200 5 FI"},
+		"one for HTTP":       {"text/plain", fault + `'grpcStatus': 5}}}}`, "404  FI"},
+		"gRPC for a browser": {"application/grpc-web", `{'match': {'prefix': '/'}, 'route': {'cluster': 'gone'}}`, "503  NC"},
+		"a server":           {"application/grpc", `{'match': {'prefix': '/'}, 'route': {'cluster': 'good'}}`, "0  "},
+	} {
+		a := Judge(servedWith(t, host("'a.test'", row.route)), Request{To: service, Host: "a.test", Header: map[string][]string{"Content-Type": {row.kind}}}, nil)
+		if o := a.Outcomes[0]; fmt.Sprintf("%d %s %s", o.Status, o.GRPC, o.Flag) != row.want || strings.Contains(o.text(), "grpc-status") != (o.GRPC != "") {
+			t.Errorf("%s: %s, want %s", name, o.text(), row.want)
+		}
+	}
+}
+
 func TestHosts(t *testing.T) {
 	var hosts []string
 	for i, domains := range []string{"'a.test', 'a'", "'*.b.test'", "'*.c.b.test', '*-d.test'", "'e.*'", "'*'", "'[fd00::1]'"} {

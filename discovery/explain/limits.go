@@ -10,7 +10,7 @@ import (
 
 // Limits are how long the proxy waits for the answer to a request that it sends on, and how often it tries.
 type Limits struct {
-	Timeout Duration `json:"timeout,omitempty"` // for all tries together: then 504 (UT); none if 0
+	Timeout Duration `json:"timeout,omitempty"` // for all tries together: then 504 (UT), or an error of gRPC; none if 0
 	Retries *Retries `json:"retries,omitempty"`
 }
 

@@ -91,6 +91,35 @@ func TestTLSOfPrograms(t *testing.T) {
 	}
 }
 
+// The scheme of a request is what x-forwarded-proto says where its client is trusted: by a sidecar, and behind a load balancer.
+func TestSchemeIsForwarded(t *testing.T) {
+	edge, behind := `'useRemoteAddress': true, 'statPrefix'`, `'useRemoteAddress': true, 'xffNumTrustedHops': 1, 'statPrefix'`
+	for name, row := range map[string]struct {
+		manager, said string
+		whole         bool
+		want          string
+	}{
+		"of a sidecar":                 {"'statPrefix'", "https", false, "100 % good 10.0.0.1:80"},
+		"of its HTTP proxy":            {"'statPrefix'", "https", true, "100 % 404 NR"}, // the URL says the scheme
+		"at the edge":                  {edge, "https", false, "100 % 301"},
+		"behind a load balancer":       {behind, "https", false, "100 % good 10.0.0.1:80"},
+		"behind one, without a header": {behind, "", false, "100 % 301"},
+		"behind one, that says http":   {behind, "http", false, "100 % 301"},
+		"behind one, that says odd":    {behind, "ftp", false, "100 % 301"},
+	} {
+		s := servedWith(t, `{'name': 'h', 'domains': ['a.test'], 'requireTls': 'ALL', 'routes': [{'match': {'prefix': '/', 'headers': [{'name': ':scheme', 'stringMatch': {'exact': 'https'}}]}, 'route': {'cluster': 'good'}}]}`)
+		s.Listeners = []*listenerv3.Listener{read(t, &listenerv3.Listener{}, `{'name': 'http', 'trafficDirection': 'OUTBOUND', 'address': {'socketAddress': {'address': '10.9.9.9', 'portValue': 80}},
+			'filterChains': [{'filters': [`+strings.Replace(manager, "'statPrefix'", row.manager, 1)+`]}]}`)}
+		r := Request{To: service, Host: "a.test", Whole: row.whole}
+		if row.said != "" {
+			r.Header = map[string][]string{"X-Forwarded-Proto": {row.said}}
+		}
+		if a := Judge(s, r, nil); summary(a) != row.want {
+			t.Errorf("%s: %s, want %s", name, summary(a), row.want)
+		}
+	}
+}
+
 // A program that begins TLS itself does not speak to its HTTP proxy as with plain HTTP.
 func TestTLSIsNotForTheHTTPProxy(t *testing.T) {
 	objects, _ := config.Decode("mesh.yaml", wide(1, false))

@@ -30,7 +30,7 @@ func mismatch(m *routev3.RouteMatch, r Request) string {
 			return "the request of explain has no token, want one with the claim " + claim(d)
 		}
 	}
-	if m.Grpc != nil && !strings.HasPrefix(strings.Join(r.Header["content-type"], ","), "application/grpc") {
+	if m.Grpc != nil && !r.isGRPC() {
 		return "the request is not gRPC"
 	}
 	return ""

@@ -69,6 +69,7 @@ func (q Question) AnswerOf(m *model.Mesh, all []Connected) (Road, error) {
 		return Road{}, err
 	}
 	r.To, road.At = at, at.String()
+	r.Whole = at.Addr().IsLoopback() && at.Port() != 0 && uint32(at.Port()) == uint32(view.HTTPProxyPort)
 	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m, all), Client: clientOf(m, from)}
 	road.Answer = Judge(served, r, func(p Part) Made { return madeBy(origins, p) })
 	road.Steps = append([]Step{step}, road.Steps...)

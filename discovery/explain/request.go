@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
 // Request is a request as a program sends it to its proxy.
@@ -15,8 +17,10 @@ type Request struct {
 	Header map[string][]string
 	TCP    bool // its bytes are not HTTP
 	TLS    bool // it is inside of TLS that the program begins, with the server name of Host and ALPN of HTTP/1.1
+	Whole  bool // it has a whole URL, as to an HTTP proxy
 
-	ended bool // the TLS that the program began ends at the proxy
+	ended  bool   // the TLS that the program began ends at the proxy
+	scheme string // by which it came to the first proxy, as far as this one is told
 }
 
 // normal returns the request as Envoy's connection manager passes it on.
@@ -49,13 +53,31 @@ func (r Request) header(name string) (string, bool) {
 	case ":path":
 		return r.Path, true
 	case ":scheme":
-		if r.ended {
-			return "https", true
+		if r.Whole || r.scheme == "" {
+			return "http", true
 		}
-		return "http", true
+		return r.scheme, true
 	}
 	values, ok := r.Header[name]
 	return strings.Join(values, ","), ok
+}
+
+// schemeAt returns the scheme of a request at a connection manager: that of x-forwarded-proto where clients are trusted to say it, else that of the connection.
+func (r Request) schemeAt(m *hcmv3.HttpConnectionManager) string {
+	said, _ := r.header("x-forwarded-proto")
+	switch trusted := !m.UseRemoteAddress.GetValue() || m.XffNumTrustedHops > 0; {
+	case trusted && (said == "http" || said == "https"):
+		return said
+	case r.ended:
+		return "https"
+	}
+	return "http"
+}
+
+// isGRPC reports whether Envoy takes a request for one of gRPC.
+func (r Request) isGRPC() bool {
+	rest, found := strings.CutPrefix(strings.Join(r.Header["content-type"], ","), "application/grpc")
+	return found && (rest == "" || rest[0] == '+')
 }
 
 // bare returns the path without its query.

@@ -103,7 +103,7 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 	if chain.TransportSocket != nil && !e.hello.peers() {
 		a.unless = append(a.unless, "a check of certificates, which explain does not know")
 	}
-	if r.To, r.Path = to, cmp.Or(r.Path, "/"); sent.Path != "" { // else the client's proxy passes on bytes, of which the server's may make a request
+	if r.To, r.Path, r.Whole = to, cmp.Or(r.Path, "/"), false; sent.Path != "" { // else the client's proxy passes on bytes, of which the server's may make a request
 		r.Host, r.Path = sent.Host, sent.Path
 	}
 	known := call{Request: r, secure: e.hello.mutual && chain.TransportSocket != nil, from: j.served.Client.Address, server: c.server}

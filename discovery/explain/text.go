@@ -68,7 +68,11 @@ func (o Outcome) text() string {
 		out = percent(o.Share) + ": "
 	}
 	if o.Status != 0 {
-		out += fmt.Sprintf("%d from %s", o.Status, cmp.Or(o.By, "the proxy"))
+		out += fmt.Sprint(o.Status)
+		if o.GRPC != "" {
+			out += " with grpc-status " + o.GRPC
+		}
+		out += " from " + cmp.Or(o.By, "the proxy")
 		if o.Flag != "" {
 			out += " (" + o.Flag + ")"
 		}

@@ -96,8 +96,17 @@ func TestExplainIsTrue(t *testing.T) {
 // TestExplainOfGatewaysIsTrue does the same for a gateway: of two VirtualServices of one host, at two ports, of which one redirects.
 func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	t.Parallel()
+	for name, topology := range map[string]string{"at the edge": "", "behind a load balancer": "defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			explainGateway(t, topology)
+		})
+	}
+}
+
+func explainGateway(t *testing.T, topology string) {
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff+topology), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -182,6 +191,9 @@ func generated(draw *rand.Rand) *truth.Exchange {
 	for _, h := range []string{
 		of("", "", "", "end-user:jason"), of("", "", "", "end-user:jasons"), of("", "x-token:secret"), of("", "", "x-n:abc", "x-n:b"),
 		of("", "origin:https://good.test", "origin:https://bad.test"), of("", "access-control-request-method:PUT"),
+		of("", "", "", "content-type:application/grpc", "content-type:application/grpc-web", "content-type:application/grpc+proto"),
+		of("", "", "x-forwarded-proto:https", "x-forwarded-proto:ftp"),
+		of("", "", "x-envoy-upstream-rq-timeout-ms:200", "x-envoy-max-retries:0"), // of which Envoy takes none from outside
 	} {
 		if name, _, _ := strings.Cut(h, ":"); h != "" && !slices.ContainsFunc(q.Header, func(o string) bool { return strings.HasPrefix(o, name+":") }) {
 			q.Header = append(q.Header, h)

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func (e *Exchange) holds(o explain.Outcome, did Did) bool {
 	case o.Status != 0 && o.By != "" && did.Status == 0: // the client's proxy passes bytes on, of which the server's makes a request
 		return o.Status == e.Got.Status && o.Cluster == did.Cluster && Reaches(o, did.Upstream)
 	case o.Status != 0:
-		return o.Status == did.Status && did.Flagged(o.Flag) && (o.By != "" || did.Upstream == "-" || o.Cluster != "")
+		return o.Status == did.Status && (did.Status != http.StatusOK || o.GRPC == e.Got.Header.Get("Grpc-Status")) && did.Flagged(o.Flag) && (o.By != "" || did.Upstream == "-" || o.Cluster != "")
 	case e.Closed != nil && o.Path != "": // bytes may have been for a server that answers none
 		return false
 	case o.Cluster == "" || o.Cluster != did.Cluster || !Reaches(o, did.Upstream):
@@ -73,7 +74,7 @@ func (e *Exchange) limited(o explain.Outcome, did Did) bool {
 		limit = each
 	}
 	if slices.Contains(did.flags, "UT") {
-		return limit > 0 && did.took >= limit-clock && did.Status == 504 && did.Flagged("UT")
+		return limit > 0 && did.took >= limit-clock && (did.Status == 504 || did.Status == 200 && e.Got.Header.Get("Grpc-Status") != "") && did.Flagged("UT")
 	}
 	tries := 1
 	if e.Status != 0 && again(retries, e.Status) {

@@ -122,12 +122,12 @@ async function load() {
   if (asking) { again = true; return; }
   asking = true;
   try {
-    const answer = await fetch('/page/data?' + new URLSearchParams({q: filter, host}));
+    const answer = await fetch('/page/data?' + new URLSearchParams({q: filter, host}), {signal: AbortSignal.timeout(silence)});
     if (!answer.ok) throw new Error(await answer.text());
     const data = await answer.json();
     show(data);
     faults = data.faults;
-    live(true);
+    if (events.readyState === EventSource.OPEN) live(true);
   } catch (e) {
     faults = ''; // no list has this digest: the next beat asks again
     live(false, e.message);
@@ -161,8 +161,20 @@ $('explain').addEventListener('submit', async e => {
     $('road').textContent = 'Discovery does not answer: ' + fault.message;
   }
 });
-const events = new EventSource('/page/events');
-events.onmessage = load;
-events.addEventListener('beat', e => { if (e.data !== faults) load(); }); // faults change without a message
-events.onerror = () => live(false);
+// listen hears of changes. A browser does not try again what was answered by an error, and a connection may die without an end: so it begins anew after a silence.
+const silence = 8000; // milliseconds; a beat comes each two seconds
+let events, watch;
+function heard() {
+  clearTimeout(watch);
+  watch = setTimeout(() => { live(false, 'nothing is heard of discovery'); listen(); }, silence);
+}
+function listen() {
+  if (events) events.close();
+  events = new EventSource('/page/events');
+  events.onmessage = () => { heard(); load(); };
+  events.addEventListener('beat', e => { heard(); if (e.data !== faults) load(); }); // faults change without a message
+  events.onerror = () => live(false);
+  heard();
+}
+listen();
 load();

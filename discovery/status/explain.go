@@ -1,6 +1,8 @@
 package status
 
 import (
+	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 )
@@ -25,7 +27,18 @@ func (p Pages) explain() http.HandlerFunc {
 	})
 }
 
-// inTurn answers one question at a time, once there is a mesh.
+// kept is an answer that is made, and not sent yet.
+type kept struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+func (k *kept) WriteHeader(code int)           { k.code = code }
+func (k *kept) Write(text []byte) (int, error) { return k.body.Write(text) }
+func (k *kept) Unwrap() http.ResponseWriter    { return k.ResponseWriter }
+
+// inTurn makes one answer at a time, once there is a mesh. It is sent when its turn has ended: a caller that does not read holds up no other one.
 func (p Pages) inTurn(answer http.HandlerFunc) http.HandlerFunc {
 	turn := make(chan struct{}, 1) // holds a value while an answer is made
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +51,12 @@ func (p Pages) inTurn(answer http.HandlerFunc) http.HandlerFunc {
 		case <-r.Context().Done():
 			return
 		}
-		defer func() { <-turn }()
-		answer(w, r)
+		k := &kept{ResponseWriter: w}
+		func() {
+			defer func() { <-turn }()
+			answer(k, r)
+		}()
+		w.WriteHeader(cmp.Or(k.code, http.StatusOK))
+		_, _ = w.Write(k.body.Bytes()) // a caller that left needs no answer
 	}
 }

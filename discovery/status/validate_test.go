@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,37 @@ func TestValidateOfASlowSender(t *testing.T) {
 		}
 		if said := <-slow; !strings.Contains(said, "400") {
 			t.Errorf("the slow one: %s", said)
+		}
+		l.end(t, server, ended)
+	})
+}
+
+// A caller that does not read its answer holds up no other one.
+func TestAnswersOfSlowReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mesh := model.New(func(func(model.Group) bool) {})
+		p := Pages{
+			MaxSent: 100, Mesh: func() *model.Mesh { return mesh },
+			Validate: func(context.Context, []byte) (any, error) { return strings.Repeat("judged ", 10_000), nil },
+			Explain:  func(url.Values) (any, string, error) { return nil, strings.Repeat("explained ", 10_000), nil },
+		}
+		l := make(pipes)
+		server := &http.Server{Handler: p.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
+		ended := make(chan error)
+		go func() { ended <- server.Serve(l) }()
+		for request, want := range map[string]string{
+			"GET /debug/explain?output=text HTTP/1.1\r\nHost: x\r\n\r\n":             "explained ",
+			"POST /debug/validate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1": "judged ",
+		} {
+			slow, _ := l.begin(t, request)
+			synctest.Wait()
+			began := time.Now()
+			conn, in := l.begin(t, request)
+			text, err := io.ReadAll(in)
+			if got := strings.Count(string(text), want); got != 10_000 || time.Since(began) != 0 {
+				t.Errorf("after %v %d of %q, %v", time.Since(began), got, want, err)
+			}
+			_ = errors.Join(conn.Close(), slow.Close())
 		}
 		l.end(t, server, ended)
 	})

@@ -20,7 +20,7 @@ type Request struct {
 	Whole  bool // it has a whole URL, as to an HTTP proxy
 
 	ended  bool   // the TLS that the program began ends at the proxy
-	scheme string // by which it came to the first proxy, as far as this one is told
+	scheme string // by which it came to the first proxy; "" where this one does not know that
 }
 
 // normal returns the request as Envoy's connection manager passes it on.

@@ -28,7 +28,7 @@ ServiceEntry shop/reviews
   location: MESH_INTERNAL
   resolution: STATIC
   ports: [{number: 80, name: http, protocol: HTTP}]
-  endpoints: [{address: 10.0.0.1, labels: {app: reviews, version: v1}}, {address: 10.0.0.2, labels: {app: reviews, version: v2}}]
+  endpoints: [{address: 10.0.0.1, serviceAccount: reviews, labels: {app: reviews, version: v1}}, {address: 10.0.0.2, serviceAccount: reviews, labels: {app: reviews, version: v2}}]
 ServiceEntry shop/db
   hosts: [db.shop.svc.cluster.local]
   addresses: [10.96.0.9]
@@ -52,6 +52,11 @@ var mistakes = map[string]struct {
 		"VirtualService shop/a\n  hosts:\n  - reviewz\n  http: [{route: [{destination: {host: reviews}}]}]",
 		"3 spec.hosts[0]: no service has the host reviewz.shop.svc.cluster.local: nobody follows these routes; did you mean reviews.shop.svc.cluster.local?",
 		"VirtualService shop/a\n  hosts: [reviews, virtual.example.com, a.wild.example.com, '*.shop.svc.cluster.local']\n  http: [{route: [{destination: {host: reviews}}]}]",
+	},
+	"mutual TLS in which clients check nobody": {
+		"DestinationRule shop/a\n  host: db\n  trafficPolicy:\n    tls: {mode: ISTIO_MUTUAL}",
+		"4 spec.trafficPolicy.tls: clients speak mutual TLS to endpoints of db.shop.svc.cluster.local, and none names an account: they accept every certificate of the mesh; want serviceAccount, or subjectAltNames",
+		"DestinationRule shop/a\n  host: db\n  trafficPolicy: {tls: {mode: ISTIO_MUTUAL, subjectAltNames: [spiffe://cluster.local/ns/shop/sa/db]}}",
 	},
 	"a destination that nobody has": {
 		"VirtualService web/a\n  hosts: [www.example.com]\n  http:\n  - route:\n    - destination:\n        host: reviews",

@@ -101,10 +101,12 @@ func (j *judge) policy(meta Meta, host, path string, p, above *networking.Traffi
 		j.mesh.settings.Config.GetDefaultTrafficPolicy().GetOutlierDetection())
 	j.failover(meta, path, p.GetLoadBalancer().GetLocalityLbSetting(), outlier)
 	j.ejects(meta, host, path, p.OutlierDetection, labels)
+	j.anyServer(meta, host, path, p.Tls)
 	for i, level := range p.PortLevelSettings {
 		at := index(path+".portLevelSettings", i)
 		j.failover(meta, at, level.GetLoadBalancer().GetLocalityLbSetting(), level.GetOutlierDetection())
 		j.ejects(meta, host, at, level.GetOutlierDetection(), labels)
+		j.anyServer(meta, host, at, level.GetTls())
 	}
 }
 

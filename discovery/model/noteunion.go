@@ -78,9 +78,8 @@ func (j *judge) ignored() map[*Service]bool {
 			j.note(UnknownHost, j.declaredBy(s), "spec.externalName", "is %s, and leads back to a name before it: no address is found, and requests "+
 				"are answered 503; want the name of a service", s.ExternalName)
 		}
-		if s.anyone(j.mesh.settings) {
-			j.note(NoAccount, j.declaredBy(s), fieldOf(s, "endpoints"), "clients speak mutual TLS to endpoints of %s, and none names an account: they accept every "+
-				"certificate of the mesh; want serviceAccount, or subjectAltNames", s.Host)
+		if s.anyone() {
+			j.noAccount(j.declaredBy(s), fieldOf(s, "endpoints"), s)
 		}
 		for _, what := range s.Ignored {
 			field, _, _ := strings.Cut(what, " ")
@@ -93,9 +92,35 @@ func (j *judge) ignored() map[*Service]bool {
 	return told
 }
 
+func (j *judge) noAccount(meta Meta, path string, s *Service) {
+	j.note(NoAccount, meta, path, "clients speak mutual TLS to endpoints of %s, and none names an account: they accept every "+
+		"certificate of the mesh; want serviceAccount, or subjectAltNames", s.Host)
+}
+
+// anyServer adds a note if a policy with ISTIO_MUTUAL has clients accept every certificate of the mesh.
+func (j *judge) anyServer(meta Meta, host, path string, tls *networking.ClientTLSSettings) {
+	if tls.GetMode() != networking.ClientTLSSettings_ISTIO_MUTUAL || len(tls.SubjectAltNames) > 0 {
+		return
+	}
+	j.needs(needEndpoints, host)
+	if s := j.mesh.Service(host); s != nil && len(s.Endpoints) > 0 && s.nameless() {
+		j.noAccount(meta, path+".tls", s)
+	}
+}
+
 // anyone reports whether clients that speak mutual TLS to the service accept every certificate of the mesh.
-func (s *Service) anyone(mesh Settings) bool {
-	return !s.External && slices.ContainsFunc(s.Endpoints, Endpoint.TakesMutualTLS) && len(mesh.SubjectsOfEndpoints(s)) == 0
+func (s *Service) anyone() bool {
+	return !s.External && s.nameless() && slices.ContainsFunc(s.Endpoints, Endpoint.TakesMutualTLS)
+}
+
+// nameless reports whether Settings.SubjectsOfEndpoints has none.
+func (s *Service) nameless() bool {
+	for i := range s.Endpoints {
+		if s.Endpoints[i].ServiceAccount != "" {
+			return false
+		}
+	}
+	return len(s.SubjectAltNames)+len(s.Accounts) == 0
 }
 
 // fieldOf returns the path of a field: in a ServiceEntry, or in the record of a registry.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 	istiotype "istio.io/api/type/v1beta1"
 )
@@ -171,6 +172,43 @@ func TestNoAccountNotes(t *testing.T) {
 		noted := slices.ContainsFunc(New(slices.Values([]Group{{Services: []*Service{&s}}})).Notes(), func(n Note) bool { return n.Code == NoAccount })
 		if noted != test.noted {
 			t.Errorf("%s: noted %v, want %v", name, noted, test.noted)
+		}
+	}
+}
+
+// A DestinationRule with ISTIO_MUTUAL has clients speak mutual TLS to endpoints that do not ask for it: where none has an account, the rule is named too.
+func TestNoAccountUnderIstioMutual(t *testing.T) {
+	mutual := &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_ISTIO_MUTUAL}}
+	plain := []Endpoint{{Address: "10.0.0.1"}}
+	const top = "spec.trafficPolicy.tls"
+	for name, test := range map[string]struct {
+		service Service
+		rule    *networking.DestinationRule
+		want    string // the path of the note
+	}{
+		"no account":         {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+		"outside":            {Service{External: true, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+		"an account":         {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a"}}}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
+		"names":              {Service{SubjectAltNames: []string{"a.test"}, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
+		"names of the rule":  {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: mutual.Tls.Mode, SubjectAltNames: []string{"a"}}}}, ""},
+		"another mode":       {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}}}, ""},
+		"no endpoint":        {Service{}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
+		"a subset":           {Service{Endpoints: plain}, &networking.DestinationRule{Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: mutual}}}, "spec.subsets[0].trafficPolicy.tls"},
+		"a port":             {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: 80}, Tls: mutual.Tls}}}}, "spec.trafficPolicy.portLevelSettings[0].tls"},
+		"noted at a service": {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true}}}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+	} {
+		s := test.service
+		s.Host, s.Namespace, s.Registry, s.Ports = "app.test", "shop", "mock", []Port{{Number: 80, Protocol: HTTP}}
+		test.rule.Host = s.Host
+		rule := &Object{Meta: Meta{Kind: "DestinationRule", Namespace: "shop", Name: "a"}, Spec: test.rule}
+		got := ""
+		for _, n := range New(slices.Values([]Group{{Services: []*Service{&s}, Objects: []*Object{rule}}})).Notes() {
+			if n.Code == NoAccount && n.Meta.Kind == "DestinationRule" {
+				got += n.Path
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: noted at %q, want %q", name, got, test.want)
 		}
 	}
 }

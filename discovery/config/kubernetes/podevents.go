@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -34,9 +32,9 @@ type PodEvents struct {
 	Log      *slog.Logger
 
 	mu     sync.Mutex
-	wanted map[string]podEvent                          // by key
-	spent  map[string]allowance                         // by UID of the Pod
-	queue  workqueue.TypedRateLimitingInterface[string] // nil while Run does not run
+	wanted map[string]podEvent  // by key
+	spent  map[string]allowance // by UID of the Pod
+	queue  writes               // nil while Run does not run
 }
 
 // podEvent is a note about the proxy of a Pod.
@@ -123,8 +121,15 @@ func (p *PodEvents) Run(ctx context.Context, connect func() (*kube.Client, error
 	for {
 		client, err := connect()
 		if err == nil {
-			p.write(ctx, client)
-			client.Close()
+			defer client.Close()
+			failing := false
+			work(ctx, podEventsPerSecond, podEventsAtOnce, p.begin, func(queue writes, key string, turn func() bool) {
+				if e, is := p.due(key); !is {
+					queue.Forget(key)
+				} else if turn() {
+					failing = p.one(ctx, client, queue, e, failing)
+				}
+			})
 			return nil
 		}
 		p.Log.Error("Events of Pods are not written", "err", err, "again", lastRetry)
@@ -136,34 +141,8 @@ func (p *PodEvents) Run(ctx context.Context, connect func() (*kube.Client, error
 	}
 }
 
-func (p *PodEvents) write(ctx context.Context, client *kube.Client) {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
-	p.begin(queue)
-	defer p.begin(nil)
-	defer queue.ShutDown()
-	defer context.AfterFunc(ctx, queue.ShutDown)()
-	pace := flowcontrol.NewTokenBucketRateLimiter(podEventsPerSecond, podEventsAtOnce)
-	defer pace.Stop()
-	failing := false
-	for {
-		key, down := queue.Get()
-		if down {
-			return
-		}
-		if e, is := p.due(key); is {
-			if pace.Wait(ctx) != nil {
-				return
-			}
-			failing = p.one(ctx, client, queue, e, failing)
-		} else {
-			queue.Forget(key)
-		}
-		queue.Done(key)
-	}
-}
-
 // one writes one Event. It logs when writes begin to fail, and when they succeed again.
-func (p *PodEvents) one(ctx context.Context, client *kube.Client, queue workqueue.TypedRateLimitingInterface[string], e podEvent, failing bool) bool {
+func (p *PodEvents) one(ctx context.Context, client *kube.Client, queue writes, e podEvent, failing bool) bool {
 	within, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := client.Tell(within, e.ref(), kube.Said{Reason: e.reason, Message: e.message}, p.Instance, time.Now())
@@ -224,7 +203,7 @@ func (p *PodEvents) wrote(e podEvent) {
 }
 
 // begin sets the queue, nil for none, and queues what is not written.
-func (p *PodEvents) begin(queue workqueue.TypedRateLimitingInterface[string]) {
+func (p *PodEvents) begin(queue writes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.queue = queue; queue == nil {

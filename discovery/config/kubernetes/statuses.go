@@ -36,7 +36,7 @@ type Statuses struct {
 	objects map[string]tracked // by the keys of their groups: those that have problems, or a condition in their status
 	judged  map[string]judged  // of these objects, and of others with notes
 	refs    map[string]kube.Ref
-	queue   workqueue.TypedRateLimitingInterface[string] // nil while Run does not run
+	queue   writes // nil while Run does not run
 }
 
 // put updates an object. Most objects have no problems and no condition, and are not kept.
@@ -178,26 +178,41 @@ func (s *Statuses) Run(ctx context.Context, connect func() (*kube.Client, error)
 		return err
 	}
 	defer client.Close()
+	w := writer{s, client, faults{of: "Events", keys: map[string]bool{}}, faults{of: "statuses", keys: map[string]bool{}}}
+	work(ctx, writesPerSecond, writesAtOnce, s.begin, func(queue writes, key string, turn func() bool) {
+		if turn() {
+			w.write(ctx, queue, key)
+		}
+	})
+	return nil
+}
+
+// writes is a queue of the keys of what is to be written.
+type writes = workqueue.TypedRateLimitingInterface[string]
+
+// work passes keys of a queue to write until ctx is done. begin gets the queue, and nil at the end. write calls turn before it writes: that waits, so that it is
+// perSecond times a second at most, or atOnce after a pause, and returns false if ctx is done.
+func work(ctx context.Context, perSecond float32, atOnce int, begin func(writes), write func(queue writes, key string, turn func() bool)) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
-	s.begin(queue)
-	defer s.begin(nil)
+	begin(queue)
+	defer begin(nil)
 	defer queue.ShutDown()
 	defer context.AfterFunc(ctx, queue.ShutDown)()
-	pace := flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesAtOnce)
+	pace := flowcontrol.NewTokenBucketRateLimiter(perSecond, atOnce)
 	defer pace.Stop()
-	w := writer{s, client, queue, faults{of: "Events", keys: map[string]bool{}}, faults{of: "statuses", keys: map[string]bool{}}}
+	turn := func() bool { return pace.Wait(ctx) == nil }
 	for {
 		key, down := queue.Get()
-		if down || pace.Wait(ctx) != nil {
-			return nil
+		if down {
+			return
 		}
-		w.write(ctx, key)
+		write(queue, key, turn)
 		queue.Done(key)
 	}
 }
 
 // begin sets the queue, nil for none, and queues all objects whose status must change.
-func (s *Statuses) begin(queue workqueue.TypedRateLimitingInterface[string]) {
+func (s *Statuses) begin(queue writes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue = queue; queue == nil {
@@ -215,7 +230,6 @@ func (s *Statuses) begin(queue workqueue.TypedRateLimitingInterface[string]) {
 type writer struct {
 	*Statuses
 	client           *kube.Client
-	queue            workqueue.TypedRateLimitingInterface[string]
 	events, statuses faults
 }
 
@@ -228,12 +242,12 @@ type faults struct {
 }
 
 // write writes the wanted status of an object, and an Event.
-func (w *writer) write(ctx context.Context, key string) {
+func (w *writer) write(ctx context.Context, queue writes, key string) {
 	w.mu.Lock()
 	ref, is, wrong := w.wanted(key)
 	w.mu.Unlock()
 	if !wrong {
-		w.queue.Forget(key)
+		queue.Forget(key)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -241,18 +255,18 @@ func (w *writer) write(ctx context.Context, key string) {
 	err := w.client.SetCondition(ctx, ref, is, time.Now())
 	switch {
 	case err == nil:
-		w.queue.Forget(key)
+		queue.Forget(key)
 		w.wrote(key, ref, is.Said)
 		w.tell(ctx, &w.statuses, key, nil)
 		w.tell(ctx, &w.events, key, w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())) // a failed Event is not tried again
 	case errors.Is(err, kube.ErrOld): // the watch will report its present form
-		w.queue.Forget(key)
+		queue.Forget(key)
 		w.tell(ctx, &w.statuses, key, nil)
 	case apierrors.IsConflict(err):
-		w.queue.AddRateLimited(key)
+		queue.AddRateLimited(key)
 	default:
 		w.tell(ctx, &w.statuses, key, err)
-		w.queue.AddRateLimited(key)
+		queue.AddRateLimited(key)
 	}
 }
 

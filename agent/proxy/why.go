@@ -38,7 +38,10 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 	if r.want.params.Stats.Limited() && !r.config.Source.own() {
 		out.Lacks = append(out.Lacks, "counters that --statsInclusionPrefixes, --statsInclusionSuffixes and --statsInclusionRegexps leave out")
 	}
-	out.Findings = why.Explain(counters, clusters)
+	var more int
+	if out.Findings, more = why.Explain(counters, clusters); more > 0 {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%d more causes, each of at most %d failures", more, out.Findings[len(out.Findings)-1].Count))
+	}
 	if b := r.child.Bypassed(); b != nil {
 		out.Lacks = append(out.Lacks, "what came past Envoy: "+b.String())
 	}

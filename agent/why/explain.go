@@ -37,9 +37,9 @@ type subject struct {
 // ignored are the places that are no part of the data plane.
 var ignored = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness", "sds-grpc", "agent_records"}
 
-// Explain returns the causes that counters show, the most frequent first.
-func Explain(counters map[string]int64, clusters map[string]Cluster) []Finding {
-	findings := []Finding{}
+// Explain returns the causes that counters show, the most frequent first, and how many more there are.
+func Explain(counters map[string]int64, clusters map[string]Cluster) (findings []Finding, more int) {
+	findings = []Finding{}
 	for name, count := range counters {
 		c, where, found := causeOf(name)
 		if !found || count <= 0 || slices.Contains(ignored, where) {
@@ -55,7 +55,8 @@ func Explain(counters map[string]int64, clusters map[string]Cluster) []Finding {
 	}
 	findings = slices.DeleteFunc(findings, func(f Finding) bool { return repeats(f, counters) })
 	sortFindings(findings)
-	return findings[:min(len(findings), mostFindings)]
+	more = max(0, len(findings)-mostFindings)
+	return findings[:len(findings)-more], more
 }
 
 // repeats reports whether another counter tells the same failures with more of their cause: a handshake that failed is a connection
@@ -79,17 +80,24 @@ func sortFindings(findings []Finding) {
 }
 
 // Since returns the findings of now with what came after before. Endpoints that are ejected now stay. Counters that are lower than
-// before are of another Envoy, and count whole.
+// before are of another Envoy, and count whole. What an answer had no room for had at most the least of its counts.
 func Since(now, before []Finding) []Finding {
-	earlier := map[string]int64{}
+	earlier, unseen := map[string]int64{}, int64(0)
+	if len(before) >= mostFindings {
+		unseen = before[len(before)-1].Count
+	}
 	for _, f := range before {
 		earlier[f.Counter] = f.Count
 	}
 	out := []Finding{}
 	for _, f := range now {
-		if !strings.HasSuffix(f.Counter, "ejections_active") && f.Count >= earlier[f.Counter] {
+		was, seen := earlier[f.Counter]
+		if !seen {
+			was = min(unseen, f.Count)
+		}
+		if !strings.HasSuffix(f.Counter, "ejections_active") && f.Count >= was {
 			rest := strings.TrimPrefix(f.Text, plural(f.Count, f.What))
-			f.Count -= earlier[f.Counter]
+			f.Count -= was
 			f.Text = plural(f.Count, f.What) + rest
 		}
 		if f.Count > 0 {

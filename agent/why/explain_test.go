@@ -105,7 +105,7 @@ func TestExplain(t *testing.T) {
 		{"no name", "cluster..no_route", 1, nil, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := Explain(map[string]int64{test.counter: test.count}, test.clusters)
+			got, _ := Explain(map[string]int64{test.counter: test.count}, test.clusters)
 			if test.want == "" {
 				if len(got) != 0 {
 					t.Errorf("got %+v, want nothing", got)
@@ -125,18 +125,18 @@ func TestExplain(t *testing.T) {
 // A handshake that failed is a connection that failed too: only the finding with the cause stays.
 func TestAHandshakeIsToldOnce(t *testing.T) {
 	counters := map[string]int64{"cluster.api.upstream_cx_connect_fail": 2, "cluster.api.ssl.fail_verify_san": 2}
-	if got := Explain(counters, nil); len(got) != 1 || got[0].Counter != "cluster.api.ssl.fail_verify_san" {
+	if got, _ := Explain(counters, nil); len(got) != 1 || got[0].Counter != "cluster.api.ssl.fail_verify_san" {
 		t.Errorf("got %+v", got)
 	}
 	counters["cluster.api.upstream_cx_connect_fail"] = 3
-	if got := Explain(counters, nil); len(got) != 2 {
+	if got, _ := Explain(counters, nil); len(got) != 2 {
 		t.Errorf("with another failure: got %+v", got)
 	}
 }
 
 func TestSince(t *testing.T) {
-	before := Explain(map[string]int64{"http.x.no_route": 3, "http.y.no_route": 2, "http.z.no_route": 9, "cluster.api.outlier_detection.ejections_active": 1}, nil)
-	now := Explain(map[string]int64{"http.x.no_route": 4, "http.y.no_route": 2, "http.z.no_route": 5, "cluster.api.outlier_detection.ejections_active": 1}, nil)
+	before, _ := Explain(map[string]int64{"http.x.no_route": 3, "http.y.no_route": 2, "http.z.no_route": 9, "cluster.api.outlier_detection.ejections_active": 1}, nil)
+	now, _ := Explain(map[string]int64{"http.x.no_route": 4, "http.y.no_route": 2, "http.z.no_route": 5, "cluster.api.outlier_detection.ejections_active": 1}, nil)
 	var got []string
 	for _, f := range Since(now, before) {
 		got = append(got, f.Text)
@@ -147,6 +147,27 @@ func TestSince(t *testing.T) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// With more findings than an answer has, those that are left out are counted, and one that comes into the answer later does not tell what was before.
+func TestFindingsBeyondTheBound(t *testing.T) {
+	counters := map[string]int64{"http.rare.no_route": 5}
+	for i := range mostFindings {
+		counters[fmt.Sprintf("http.often%03d.no_route", i)] = 9
+	}
+	before, more := Explain(counters, nil)
+	if len(before) != mostFindings || more != 1 {
+		t.Fatalf("%d findings, and %d more", len(before), more)
+	}
+	counters["http.rare.no_route"] = 12
+	now, more := Explain(counters, nil)
+	if got := Since(now, before); more != 1 || len(got) != 1 || got[0].Count != 3 || got[0].Text != "3 requests at rare: no route matches" {
+		t.Errorf("got %+v, and %d more; want 3 requests, since 9 at most may have been before", got, more)
+	}
+	counters["http.rare.no_route"] = 9
+	if now, more = Explain(counters, nil); more != 1 || len(Since(now, before)) != 0 {
+		t.Errorf("got %+v, and %d more", Since(now, before), more)
 	}
 }
 
@@ -168,7 +189,8 @@ func TestRealCounters(t *testing.T) {
 		}
 	}
 	got := map[string]string{}
-	for _, f := range Explain(counters, nil) {
+	findings, _ := Explain(counters, nil)
+	for _, f := range findings {
 		got[f.Kind+" "+f.Where+" "+f.Flag] = f.Text
 	}
 	for _, want := range []string{
@@ -242,7 +264,7 @@ func FuzzExplain(f *testing.F) {
 				t.Errorf("filter: %v", err)
 			}
 		}
-		findings := Explain(counters, clusters)
+		findings, _ := Explain(counters, clusters)
 		for _, finding := range append(findings, Since(findings, findings)...) {
 			if strings.ContainsFunc(finding.Text+finding.Where+finding.Counter, unicode.IsControl) || len(finding.Text) > 5*longestName*4 || finding.Count <= 0 {
 				t.Errorf("%+v", finding)

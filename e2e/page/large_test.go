@@ -87,7 +87,7 @@ func TestALargeMesh(t *testing.T) {
 			t.Errorf("%d rows are shown first, want 100 proxies, 100 services, 50 faults and 32 changes", one.Rows)
 		}
 	}
-	b.await(lab.StopLimit, has("n-services", "1,000, the first 100")+" && "+has("n-proxies", "1,000, the first 100")+" && "+has("alarm-line", "✗ 1,100 things are wrong"))
+	b.await(lab.StopLimit, has("n-services", "1,000, the first 100")+" && "+has("n-proxies", "1,000, the first 100")+" && "+has("alarm-line", "✗ 1,100 things are wrong")+" && "+drawn("unlisted", "and 1,050 more"))
 	median := func(of func(loaded) float64) float64 {
 		all := slices.SortedFunc(slices.Values(loads), func(a, b loaded) int { return cmp.Compare(of(a), of(b)) })
 		return of(all[len(all)/2])

@@ -63,6 +63,8 @@ function alarm(d) {
   const n = d.wrong.all, bad = n > 0;
   $('alarm').className = bad ? 'bad' : '';
   $('alarm-line').textContent = bad ? `✗ ${count(n, 'thing is', 'things are')} wrong: ${d.wrong.rows[0].text}` : '✓ Nothing is wrong';
+  const more = n - d.wrong.rows.length;
+  $('unlisted').textContent = more > 0 ? `and ${number(more)} more: /debug/proxies and /debug/notes have all` : '';
   rows($('wrongs'), d.wrong.rows, w => w.kind, w => el('li', {}, el('strong', {}, w.kind), ' ', w.text));
 }
 

@@ -154,18 +154,17 @@ func ofType(t accesslogdatav3.AccessLogType) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// failed passes requests with a flag, those with a status of 500 or more, and those that a policy may have refused, which have no flag.
+// failed passes requests with a flag, those with a status of 500 or more, and those that a policy may have refused, which have no flag: 401 and 403, or
+// the same in grpc-status, beside the 200 that Envoy answers to gRPC. Where a response has no grpc-status this filter makes one of the status of HTTP.
 func failed() *accesslogv3.AccessLogFilter {
-	filters := []*accesslogv3.AccessLogFilter{
-		flagged(), status(accesslogv3.ComparisonFilter_GE, 500), status(accesslogv3.ComparisonFilter_EQ, 401), status(accesslogv3.ComparisonFilter_EQ, 403),
-	}
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: filters}}}
-}
-
-func status(op accesslogv3.ComparisonFilter_Op, code uint32) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{StatusCodeFilter: &accesslogv3.StatusCodeFilter{
-		Comparison: &accesslogv3.ComparisonFilter{Op: op, Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: "agent_records.none"}},
-	}}}
+	atLeast := &accesslogv3.ComparisonFilter{Op: accesslogv3.ComparisonFilter_GE, Value: &corev3.RuntimeUInt32{DefaultValue: 500, RuntimeKey: "agent_records.none"}}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: []*accesslogv3.AccessLogFilter{
+		flagged(),
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: atLeast}}},
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_GrpcStatusFilter{GrpcStatusFilter: &accesslogv3.GrpcStatusFilter{
+			Statuses: []accesslogv3.GrpcStatusFilter_Status{accesslogv3.GrpcStatusFilter_UNAUTHENTICATED, accesslogv3.GrpcStatusFilter_PERMISSION_DENIED},
+		}}},
+	}}}}
 }
 
 func statsLog(config map[string]any, filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {

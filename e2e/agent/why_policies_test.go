@@ -32,32 +32,36 @@ const refused = `"domains": ["*"], "typed_per_filter_config": {"authz": {"@type"
 func TestWhyNamesWhatFiltersRefuse(t *testing.T) {
 	t.Parallel()
 	log := documented(t, "**Failed requests.**")
-	log = strings.Replace(log, `{"response_flag_filter": {}},`, `{"response_flag_filter": {}}, {"status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 401, "runtime_key": "agent_records.none"}}}},
-		{"status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 403, "runtime_key": "agent_records.none"}}}},`, 1)
+	log = strings.Replace(log, `{"response_flag_filter": {}},`, `{"response_flag_filter": {}}, {"grpc_status_filter": {"statuses": ["UNAUTHENTICATED", "PERMISSION_DENIED"]}},`, 1)
 	f := startFailingWith(t, func(text string) string {
 		text = strings.Replace(text, `"http_filters": [{"name": "router"`, log+`, `+refusing, 1)
 		return strings.Replace(text, `"domains": ["*"], "routes": [`, refused, 1)
 	})
 	for _, step := range []struct {
 		path string
+		kind string // of its body
 		want int
 	}{
-		{"/denied", http.StatusForbidden},
-		{"/token", http.StatusUnauthorized},
-		{"/asked", http.StatusForbidden},
-		{"/limited", http.StatusOK},
-		{"/limited", http.StatusTooManyRequests},
+		{"/denied", "", http.StatusForbidden},
+		{"/token", "", http.StatusUnauthorized},
+		{"/denied/grpc", "application/grpc", http.StatusOK},
+		{"/token/grpc", "application/grpc", http.StatusOK},
+		{"/asked", "", http.StatusForbidden},
+		{"/limited", "", http.StatusOK},
+		{"/limited", "", http.StatusTooManyRequests},
 	} {
-		if got := f.get(step.path); got != step.want {
+		if got := f.send(step.path, step.kind); got != step.want {
 			t.Errorf("%s: status %d, want %d", step.path, got, step.want)
 		}
 	}
 	f.awaitWhy(
-		"1 request at routes: a policy does not allow it (403)", "1 request at routes: its token is missing, expired or of another issuer (401)",
+		"2 requests at routes: a policy does not allow it (403)", "2 requests at routes: its token is missing, expired or of another issuer (401)",
 		"UAEX 1 request at routes: the external authorization server did not answer",
 		"RL   1 request at http_local_rate_limiter: the local rate limit is used up (429)",
 		"403 -", "/denied of ", ": a policy does not allow it (rbac_access_denied_matched_policy[ns[default]-policy[nobody]-rule[0]])",
 		"401 -", "/token of ", ": its token is missing, expired or of another issuer (jwt_authn_access_denied{Jwt_is_missing})",
+		"200 -", "/denied/grpc of ", ": a policy does not allow it (rbac_access_denied_matched_policy[ns[default]-policy[nobody]-rule[0]])",
+		"200 -", "/token/grpc of ", ": its token is missing, expired or of another issuer (jwt_authn_access_denied{Jwt_is_missing})",
 		"403 UAEX", "/asked of ", ": the external authorization server refused it, or did not answer",
 		"429 RL", "/limited of ", ": the rate limit is used up",
 	)

@@ -81,7 +81,18 @@ func startFailingWith(t *testing.T, change func(bootstrap string) string, flags 
 // get sends a request through the listener with all routes, and returns the status.
 func (f *failing) get(path string) int {
 	f.t.Helper()
-	response, err := fresh.Get("http://" + f.routes + path)
+	return f.send(path, "")
+}
+
+// send is get with a Content-Type.
+func (f *failing) send(path, kind string) int {
+	f.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, "http://"+f.routes+path, http.NoBody)
+	f.must(err)
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
+	response, err := fresh.Do(request)
 	f.must(err)
 	response.Body.Close()
 	return response.StatusCode

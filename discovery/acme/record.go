@@ -36,6 +36,7 @@ type Record struct {
 	Next     time.Time // nothing is asked before it; zero for at once
 	Limited  bool      // it is the issuer's limit that Next keeps
 	Fault    string    // of the last try, "" for none
+	Unneeded time.Time `json:"-"` // since when no connected gateway needs it; zero where one does
 }
 
 // Question is a challenge of an issuer about a host, and its answer.

@@ -37,6 +37,8 @@ const (
 	maxTries  = 4
 	lookAgain = 5 * time.Second        // at what is connected
 	lookOften = 300 * time.Millisecond // while replicas tell what their gateways answer
+
+	forgetPause = time.Hour // for which an order or a number of failures that no gateway needs is kept: they may not be connected yet
 )
 
 // Client gets certificates, and serves them. New makes one.
@@ -201,7 +203,7 @@ func (c *Client) want(now time.Time) {
 		if !slices.Equal(r.Secrets, s.Secrets) && len(r.Chain) > 0 && c.leads {
 			c.unsaved[key] = ""
 		}
-		r.Secrets = s.Secrets
+		r.Secrets, r.Unneeded = s.Secrets, time.Time{}
 		c.records[key] = r
 	}
 	c.serveLocked()

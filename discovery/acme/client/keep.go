@@ -52,6 +52,7 @@ func (c *Client) followLocked(key string, stored *acme.Record, now time.Time) {
 		delete(c.records, key)
 		return
 	}
+	next.Unneeded = c.records[key].Unneeded
 	c.records[key] = next
 	if write && c.leads && !c.under[key] {
 		c.unsaved[key] = ""
@@ -143,7 +144,14 @@ func (c *Client) toForget(now time.Time) (out []acme.Record) {
 	excess := acme.Excess(c.records, c.sets, acme.MaxRecords)
 	for _, key := range slices.Sorted(maps.Keys(c.records)) {
 		r := c.records[key]
-		old := r.Old(now) && !slices.ContainsFunc(c.sets, r.Of) && !c.secrets.uses(r)
+		if slices.ContainsFunc(c.sets, r.Of) {
+			continue
+		}
+		if r.Unneeded.IsZero() {
+			r.Unneeded = now
+			c.records[key] = r
+		}
+		old := r.Old(now) && !c.secrets.uses(r) && now.Sub(r.Unneeded) > forgetPause
 		if !c.under[key] && (old || slices.Contains(excess, key)) {
 			delete(c.records, key)
 			delete(c.unsaved, key)

@@ -165,6 +165,13 @@ func newSharedWorld(t *testing.T) *world {
 // start starts a replica, until the function that it returns is called.
 func (w *world) start(name string) (p *peer, stop func()) {
 	w.t.Helper()
+	p = &peer{shelf: w.shelf, name: name}
+	return p, w.startWith(name, p)
+}
+
+// startWith starts a Client that keeps what it knows in a store.
+func (w *world) startWith(name string, p Store) (stop func()) {
+	w.t.Helper()
 	mesh := model.New(slices.Values([]model.Group{{Objects: []*model.Object{{
 		Meta: model.Meta{Kind: "Gateway", Namespace: "edge", Name: "g"},
 		Spec: &networking.Gateway{Selector: map[string]string{"a": "b"}, Servers: []*networking.Server{
@@ -172,7 +179,6 @@ func (w *world) start(name string) (p *peer, stop func()) {
 			{Port: &networking.Port{Number: 80, Name: "h", Protocol: "HTTP"}, Hosts: []string{"*"}},
 		}},
 	}}}}))
-	p = &peer{shelf: w.shelf, name: name}
 	c, err := New(Config{
 		Issuers: Issuers{{Name: "lets", URL: "https://issuer.test/dir"}}, Store: p, Accounts: map[string][]string{"edge": {"gw"}},
 		Mesh: func() *model.Mesh { return mesh },
@@ -205,7 +211,7 @@ func (w *world) start(name string) (p *peer, stop func()) {
 		defer close(ended)
 		_ = c.Run(ctx)
 	}()
-	return p, func() {
+	return func() {
 		end()
 		<-ended
 	}

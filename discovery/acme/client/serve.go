@@ -143,7 +143,7 @@ func (s *secrets) uses(r acme.Record) bool {
 	all := s.all()
 	return slices.ContainsFunc(r.Secrets, func(name string) bool {
 		of := secret.Name{Namespace: r.Namespace, Name: name}
-		return string(all[of.String()].Secrets[of].Certificate) == string(r.Chain)
+		return len(r.Chain) > 0 && string(all[of.String()].Secrets[of].Certificate) == string(r.Chain)
 	})
 }
 

@@ -119,6 +119,12 @@ func TestNamesOfCertificates(t *testing.T) {
 	}
 }
 
+// unbegun is a record of which the begin of a try could not be kept.
+func unbegun(r Record, at time.Time) Record {
+	r.Unbegun, r.Failures = true, 100
+	return r.Failed(at, "full", 0, false, false, 0.5)
+}
+
 func TestDue(t *testing.T) {
 	day := 24 * time.Hour
 	held := Record{}.Issued([]byte("k"), []byte("c"), start, start.Add(90*day))
@@ -126,14 +132,16 @@ func TestDue(t *testing.T) {
 		r    Record
 		want time.Time
 	}{
-		"nothing is held":       {Record{}, time.Time{}},
-		"held":                  {held, start.Add(60 * day)},
-		"a try is under way":    {Record{}.Begin(start, 0.5), start.Add(time.Minute)},
-		"an order goes on":      {Record{}.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
-		"a renewal goes on":     {held.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
-		"a failure":             {Record{}.Begin(start, 0.5).Failed(start, "x", 0, false, true, 0.5), start.Add(time.Minute)},
-		"the issuer says later": {Record{}.Begin(start, 0.5).Failed(start, "x", time.Hour, true, false, 0.5), start.Add(time.Hour)},
-		"the issuer says never": {Record{}.Begin(start, 0.5).Failed(start, "x", 1000*day, true, false, 0.5), start.Add(mostPause)},
+		"nothing is held":                   {Record{}, time.Time{}},
+		"held":                              {held, start.Add(60 * day)},
+		"a try is under way":                {Record{}.Begin(start, 0.5), start.Add(time.Minute)},
+		"an order goes on":                  {Record{}.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
+		"a renewal goes on":                 {held.Begin(start, 0.5).Ordered("u", nil), time.Time{}},
+		"a failure":                         {Record{}.Begin(start, 0.5).Failed(start, "x", 0, false, true, 0.5), start.Add(time.Minute)},
+		"the issuer says later":             {Record{}.Begin(start, 0.5).Failed(start, "x", time.Hour, true, false, 0.5), start.Add(time.Hour)},
+		"it was not made":                   {unbegun(held, start), start.Add(60 * day)},
+		"none is held, and it was not made": {unbegun(Record{}, start), start.Add(time.Minute)},
+		"the issuer says never":             {Record{}.Begin(start, 0.5).Failed(start, "x", 1000*day, true, false, 0.5), start.Add(mostPause)},
 	} {
 		if got := test.r.Due(); !got.Equal(test.want) {
 			t.Errorf("%s: due at %s, want %s", name, got, test.want)
@@ -171,6 +179,8 @@ func TestNotesOfARecord(t *testing.T) {
 		"held":       {Record{}.Issued(nil, []byte("c"), start, start.Add(time.Hour)), set, ""},
 		"no port 80": {Record{}, Set{Issuer: "lets", Hosts: set.Hosts, NoHTTP: set.Hosts, Places: set.Places}, model.ACMENoHTTP},
 		"refused":    {waits.Failed(start, "no\x1b[31m\nway", 0, false, true, 0.5), set, model.ACMERefused},
+		"not kept":   {unbegun(Record{}, start.Add(-time.Hour)), set, model.ACMERefused},
+		"begun":      {unbegun(Record{}, start).Begin(start.Add(-24*time.Hour), 0.5), set, ""},
 		"limited":    {waits.Failed(start, "too many", time.Hour, true, false, 0.5), set, model.ACMEWaits},
 	} {
 		notes := test.r.Notes(test.s, start)

@@ -36,6 +36,7 @@ type Record struct {
 	Next     time.Time // nothing is asked before it; zero for at once
 	Limited  bool      // it is the issuer's limit that Next keeps
 	Fault    string    // of the last try, "" for none
+	Unbegun  bool      `json:"-"` // that try was not made, since its begin could not be kept
 	Unneeded time.Time `json:"-"` // since when no connected gateway needs it; zero where one does
 }
 
@@ -65,6 +66,7 @@ func (r Record) Due() time.Time {
 
 // Begin counts a try before it is made: after a crash the next one is as far away as after a failure.
 func (r Record) Begin(now time.Time, random float64) Record {
+	r.Unbegun = false
 	if r.Failures++; r.Order == "" {
 		r.Next, r.Limited = now.Add(pause(r.Failures, random)), false
 		r.Fault, r.Questions = unended, nil
@@ -96,7 +98,11 @@ func (r Record) Failed(now time.Time, why string, after time.Duration, limited, 
 	if ended {
 		r.Order, r.OrderKey, r.Questions = "", nil, nil
 	}
-	r.Next = now.Add(max(pause(r.Failures, random), min(after, mostPause)))
+	wait := firstRetry // to look whether a try can be kept costs nothing
+	if !r.Unbegun {
+		wait = max(pause(r.Failures, random), min(after, mostPause))
+	}
+	r.Next = now.Add(wait)
 	r.Limited, r.Fault = limited, Clip(why)
 	return r
 }
@@ -130,10 +136,15 @@ func (r Record) Notes(s Set, now time.Time) []model.Note {
 	case len(s.NoHTTP) > 0:
 		return s.notes(model.ACMENoHTTP, fmt.Sprintf("no connected gateway serves %s at port 80, where the issuer asks: nothing is ordered%s; want a server of protocol HTTP "+
 			"with that host at port 80 of the same gateways", strings.Join(s.NoHTTP[:min(len(s.NoHTTP), 3)], ", "), missing))
-	case r.Fault != "" && r.Next.After(now) && r.Limited:
-		return s.notes(model.ACMEWaits, fmt.Sprintf("%s asks to wait until %s: %s%s", r.Issuer, r.Next.UTC().Format(time.RFC3339), r.Fault, missing))
-	case r.Fault != "" && r.Next.After(now):
-		return s.notes(model.ACMERefused, fmt.Sprintf("no certificate of %s: %s; it is asked again at %s%s", r.Issuer, r.Fault, r.Next.UTC().Format(time.RFC3339), missing))
+	case r.Fault != "" && (r.Unbegun || r.Next.After(now)):
+		code, text, when := model.ACMERefused, "no certificate of %s: %s; it is asked again at %s%s", r.Next.UTC().Format(time.RFC3339)
+		switch {
+		case r.Limited:
+			code, text = model.ACMEWaits, "%[1]s asks to wait until %[3]s: %[2]s%[4]s"
+		case r.Unbegun:
+			when = "any time, once that is mended" // it is the same note until then
+		}
+		return s.notes(code, fmt.Sprintf(text, r.Issuer, r.Fault, when, missing))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -82,6 +83,22 @@ func MountTmpfs(t *testing.T, dir, options string, flags uintptr) {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
+}
+
+// Fill writes a file until its disk is full.
+func Fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = file.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("fill the disk of %s: %v", path, err)
+	}
 }
 
 func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {

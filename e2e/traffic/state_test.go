@@ -119,19 +119,9 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 		lab.MountTmpfs(t, full, "size=64k,mode=700", 0)
 		lab.MountTmpfs(t, frozen, "size=64k,mode=700", syscall.MS_RDONLY)
 		ballast := filepath.Join(full, "ballast")
-		fill := func() {
-			file, err := os.Create(ballast)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer file.Close()
-			for block := make([]byte, 4096); err == nil; {
-				_, err = file.Write(block)
-			}
-		}
 		for dir, want := range map[string]string{full: "no space left on device", frozen: "read-only file system"} {
 			if dir == full {
-				fill()
+				lab.Fill(t, ballast)
 			}
 			w := newWorld(t, "--stateDir", dir)
 			w.Service("app.test", w.Backend("app"))
@@ -142,7 +132,7 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 			began := time.Now()
 			w.Check(os.Remove(ballast))
 			w.kept(full, began.Add(-time.Second), "config")
-			fill()
+			lab.Fill(t, ballast)
 			w.Service("more.test", w.Backend("more"))
 			w.says("/ready?verbose", "state: source config is not written since", want)
 			w.killed()

@@ -29,10 +29,15 @@ type acmeWorld struct {
 const certPort = 18443
 
 // newACME starts discovery, Pebble and a gateway, and the objects that lead to a backend. Port 80 of the gateway's Service leads to
-// a port that anybody may open. secure are the servers of the Gateway, beside that of port 80.
+// a port that anybody may open.
 func newACME(t *testing.T, life time.Duration, plain, hosts string) *acmeWorld {
 	t.Helper()
-	state := filepath.Join(t.TempDir(), "state")
+	return newACMEAt(t, filepath.Join(t.TempDir(), "state"), life, plain, hosts)
+}
+
+// newACMEAt does so with a directory of state.
+func newACMEAt(t *testing.T, state string, life time.Duration, plain, hosts string) *acmeWorld {
+	t.Helper()
 	bind := lab.Addresses() + "9"
 	ca := lab.StartPebble(t, bind, lab.Port(t), life)
 	flags := append([]string{"--stateDir", state, "--plaintextSecrets", "--acmeInside"}, issuerFlags(t, ca)...)
@@ -175,8 +180,8 @@ func TestACMEKilledAtEachStep(t *testing.T) {
 		w.Check(w.Discovery.Restart())
 	}
 	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("shop.test"); return err }))
-	if n := strings.Count(w.ca.Log(), "Issued certificate serial"); n != 1 {
-		t.Errorf("Pebble issued %d certificates, want 1", n)
+	if orders, issued := w.ca.Orders(), w.ca.Issued(); orders != 1 || issued != 1 {
+		t.Errorf("Pebble took %d orders and issued %d certificates, want one of each", orders, issued)
 	}
 }
 
@@ -197,4 +202,71 @@ func TestACMEAway(t *testing.T) {
 		return lab.Presents(fmt.Sprintf("%s:%d", w.bind, certPort), &tls.Config{RootCAs: pool, ServerName: "shop.test"}, first.SerialNumber.Int64())
 	}))
 	w.ca.Signal(syscall.SIGCONT)
+}
+
+// The disk of the state is full when a certificate arrives: gateways get it all the same, after a restart of discovery too, for its order was kept. As long as it is full
+// nothing is ordered, the last certificate stays, and readiness, log and a note of the Gateway say why. With space the next one is ordered, once.
+func TestACMEOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	lab.InMountNamespace(t, func(t *testing.T) {
+		state := t.TempDir()
+		lab.MountTmpfs(t, state, "size=256k,mode=700", 0)
+		ballast := filepath.Join(state, "ballast")
+		w := newACMEAt(t, state, time.Hour, " ", "shop.test")
+		serves := func(host string, within time.Duration) {
+			t.Helper()
+			w.Check(lab.Eventually(within, func() error { _, err := w.leaf(host); return err }))
+		}
+		serves("shop.test", 30*time.Second)
+		w.Check(lab.Eventually(30*time.Second, func() error { return w.ready("") }))
+
+		w.gateway(" ", "shop.test, more.test")
+		w.Check(lab.Eventually(30*time.Second, func() error {
+			if n := strings.Count(w.ca.Log(), "POST /chalZ/"); n < 2 {
+				return fmt.Errorf("Pebble was told to ask %d times", n)
+			}
+			return nil
+		}))
+		lab.Fill(t, ballast)
+		serves("more.test", 30*time.Second)
+		const full = "no space left on device"
+		w.Check(lab.Eventually(30*time.Second, func() error { return w.ready(full) }))
+		if log := w.Discovery.Log(); !strings.Contains(log, "state of a certificate is not kept") {
+			t.Errorf("the log does not say that the certificate is not kept:\n%s", log)
+		}
+		w.Discovery.Signal(syscall.SIGKILL)
+		<-w.Discovery.Done()
+		w.Check(w.Discovery.Restart())
+		w.Check(lab.Eventually(30*time.Second, func() error { return w.ready(full) }))
+		serves("more.test", 30*time.Second)
+
+		w.gateway(" ", "shop.test, more.test, third.test")
+		w.noted("once that is mended")
+		serves("more.test", time.Second)
+		if orders, issued := w.ca.Orders(), w.ca.Issued(); orders != 2 || issued != 2 {
+			t.Errorf("%d orders and %d certificates on a full disk, want 2 and 2", orders, issued)
+		}
+		w.Check(os.Remove(ballast))
+		serves("third.test", 2*time.Minute)
+		w.Check(lab.Eventually(30*time.Second, func() error { return w.ready("") }))
+		if orders, issued := w.ca.Orders(), w.ca.Issued(); orders != 3 || issued != 3 {
+			t.Errorf("%d orders and %d certificates in the end, want 3 and 3", orders, issued)
+		}
+	})
+}
+
+// ready wants readiness to say something of certificates of issuers, nothing for "".
+func (w *acmeWorld) ready(want string) error {
+	text, err := lab.Get("http://" + w.Discovery.HTTP + "/ready?verbose")
+	for line := range strings.Lines(text) {
+		if is := strings.Contains(line, "certificate"); is && want != "" && strings.Contains(line, want) {
+			return nil
+		} else if is && want == "" {
+			return fmt.Errorf("readiness says %s", line)
+		}
+	}
+	if err == nil && want != "" {
+		err = fmt.Errorf("readiness does not say %q of a certificate: %s", want, text)
+	}
+	return err
 }

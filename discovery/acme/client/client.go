@@ -246,11 +246,14 @@ func (c *Client) learn(end result) {
 			c.accounts[r.Issuer].forget()
 		}
 		after, limited, over := verdict(end.err, now)
+		said := r.Fault
 		r = r.Failed(now, end.err.Error(), after, limited, over, c.random())
 		if what = "refused"; limited {
 			what = "limited"
 		}
-		c.log.Warn("certificate not issued", "hosts", r.Hosts, "issuer", r.Issuer, "namespace", r.Namespace, "failures", r.Failures, "again", r.Next, "err", r.Fault)
+		if !r.Unbegun || r.Fault != said { // else it is in the log
+			c.log.Warn("certificate not issued", "hosts", r.Hosts, "issuer", r.Issuer, "namespace", r.Namespace, "failures", r.Failures, "again", r.Next, "err", r.Fault)
+		}
 	}
 	c.counts.orders.WithLabelValues(what).Inc()
 	c.unsaved[key] = ""

@@ -23,6 +23,7 @@ import (
 type fulfiller struct {
 	t      *testing.T
 	answer func(token string) string // what gateways answer, wherever one asks
+	before func(path string)         // is called before a request is answered; nil for nothing
 
 	mu     sync.Mutex
 	orders []time.Time
@@ -47,6 +48,9 @@ func (f *fulfiller) count() int {
 func (f *fulfiller) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
+	}
+	if f.before != nil {
+		f.before(strings.Split(r.URL.Path, "/")[1])
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Replay-Nonce", "n")

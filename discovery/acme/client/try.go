@@ -46,9 +46,11 @@ func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
 		}
 		return nil
 	}
-	if err := save(r.Begin(time.Now(), c.random())); err != nil {
-		return r.Begin(time.Now(), c.random()), err
-	}
+	was := r
+	if err := save(r.Begin(time.Now(), c.random())); err != nil && (was.Order == "" || c.replicas != nil) {
+		was.Unbegun = true
+		return was, err
+	} // else to go on with an order that is kept costs nothing, and its certificate may be the only one that has not ended
 	at := c.accounts[r.Issuer]
 	client, err := at.open(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ var claims = map[string]string{
 		" " + "TestClusters TestRemote TestSeveralClusters TestServerWaitsForSourcesThatASourceAdds",
 	"Kubernetes' own": "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster TestIngressAddresses" +
 		" " + "TestWebhookCertificate TestInjectionWebhook TestAPIServerTakesWhatIsInjected TestInjectedSidecarRuns TestKinds TestTemplateValuesStayValues",
-	"certificates": "TestFourCommandsOnAFreshMachine TestTheDemoUnderStrict TestCertificatesFromSPIRE TestSPIRE TestCertificatesFromConsul TestJoinTokensBringMutualTLS TestRenewalsUnderLoad TestAnotherTokenMends TestServeSignsCertificates" +
+	"certificates": "TestFourCommandsOnAFreshMachine TestTheDemoUnderStrict TestCertificatesFromSPIRE TestSPIRE TestCertificatesFromConsul TestLeavesOfConsulThatEndSoon TestJoinTokensBringMutualTLS TestRenewalsUnderLoad TestAnotherTokenMends TestServeSignsCertificates" +
 		" " + "TestAuthoritiesThatArePluggedIn TestIstiosCertificateService TestACMEIssuesAndRenews TestACMEOfReplicas",
 	"mistakes": "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees" +
 		" " + "TestScripts TestApplyReplacesWhatIsThere TestApplyOverwritesNothingElse TestApply TestValidatingWebhook",

@@ -4,6 +4,7 @@ package registries
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -48,12 +50,13 @@ func (l leaf) start(service string, last int) string {
 	return local(port)
 }
 
-// Sidecars with certificates of Consul's authority speak mutual TLS under STRICT; a policy tells them apart by their principals; a server with
-// another one's certificate gets no request.
-func TestCertificatesFromConsul(t *testing.T) {
-	w := newWorld(t)
+// fromConsul starts Consul with its authority, and discovery with a service web, under STRICT, that a policy opens to the principal client. further are objects beside
+// these, and ca the configuration of Consul's authority from before its first leaf, nil for its own. at is the address of web's server.
+func fromConsul(t *testing.T, further string, ca map[string]any) (w *world, l leaf, at string) {
+	t.Helper()
+	w = newWorld(t)
 	server := w.consul("server", map[string]any{"server": true, "bootstrap_expect": 1, "connect": map[string]any{"enabled": true}})
-	l := leaf{w, filepath.Join(w.Dir, "consul-leaf"), server}
+	l = leaf{w, filepath.Join(w.Dir, "consul-leaf"), server}
 	w.check(os.WriteFile(l.script, []byte(lab.Code(t, "docs/certificates.md", "script")[0]), 0o700))
 	var roots struct{ TrustDomain string }
 	w.check(lab.Eventually(stopLimit, func() error {
@@ -63,6 +66,9 @@ func TestCertificatesFromConsul(t *testing.T) {
 		}
 		return json.Unmarshal([]byte(text), &roots)
 	}))
+	if ca != nil {
+		l.configure(ca)
+	}
 	mesh := filepath.Join(w.Dir, "mesh.yaml")
 	w.check(os.WriteFile(mesh, []byte("trustDomain: "+roots.TrustDomain+"\n"), 0o644))
 	w.configDir = filepath.Join(w.Dir, "config")
@@ -98,12 +104,25 @@ apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
 metadata: {name: web, namespace: default}
 spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {principals: ["ID/client"]}}]}]}
-`)), 0o644))
+`)+further), 0o644))
 	w.serve("--meshConfig", mesh)
 	l.start("web", 1)
 	w.proxy = l.start("client", 2)
 	w.answers("http://web.test/", "web")
-	if body, err := lab.Get(fmt.Sprintf("http://%s:%d/", ip, port)); err == nil {
+	return w, l, net.JoinHostPort(ip, fmt.Sprint(port))
+}
+
+// configure changes the configuration of Consul's authority, as "consul connect ca set-config" does.
+func (l leaf) configure(config map[string]any) {
+	l.w.T.Helper()
+	l.server.put("/v1/connect/ca/configuration", map[string]any{"Provider": "consul", "Config": config})
+}
+
+// Sidecars with certificates of Consul's authority speak mutual TLS under STRICT; a policy tells them apart by their principals; a server with
+// another one's certificate gets no request.
+func TestCertificatesFromConsul(t *testing.T) {
+	w, l, at := fromConsul(t, "", nil)
+	if body, err := lab.Get("http://" + at + "/"); err == nil {
 		t.Errorf("plain text is answered by %q", body)
 	}
 	other := l.start("other", 3)
@@ -113,7 +132,66 @@ spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {principals
 		}
 		return nil
 	}))
-	l.renews("web", "client", net.JoinHostPort(ip, fmt.Sprint(port)))
+	l.renews("web", "client", at)
+}
+
+// anew has each request between sidecars make a connection of its own, so that both certificates are checked each time.
+const anew = `---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: web, namespace: default}
+spec: {host: web.test, trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 1}}}}
+`
+
+// Leaves of Consul that end within a minute are replaced by the script before their end, again and again: none of the requests fails, of which each makes a connection. The same holds
+// for a root that Consul replaces, whichever side has a leaf of the new one first.
+func TestLeavesOfConsulThatEndSoon(t *testing.T) {
+	const life, drift = time.Minute, time.Minute                                       // Consul's leaves begin a minute ago
+	ca := map[string]any{"LeafCertTTL": (life + drift).String(), "SkipValidate": true} // else an hour is the least
+	w, l, at := fromConsul(t, anew, ca)
+	first := map[string]*x509.Certificate{"web": l.pair("web").Leaf, "client": l.pair("client").Leaf}
+	load := w.load("http://web.test/")
+	for service, leaf := range first {
+		if left := time.Until(leaf.NotAfter); left > life {
+			t.Fatalf("the leaf of %s has %s to its end, want at most %s", service, left, life)
+		}
+	}
+	for time.Now().Before(first["client"].NotAfter) || time.Now().Before(first["web"].NotAfter) {
+		l.write("web")
+		l.write("client")
+		<-time.After(life / 6)
+	}
+	presents := func() {
+		t.Helper()
+		config := &tls.Config{InsecureSkipVerify: true, ServerName: "web.test", NextProtos: []string{"istio"}, Certificates: []tls.Certificate{l.pair("client")}}
+		w.check(lab.Eventually(stopLimit, func() error { return lab.Presents(at, config, l.pair("web").Leaf.SerialNumber.Int64()) }))
+	}
+	presents()
+	for service, leaf := range first {
+		if now := l.pair(service).Leaf; now.SerialNumber.Cmp(leaf.SerialNumber) == 0 || !now.NotAfter.After(leaf.NotAfter) {
+			t.Errorf("the leaf of %s, until %s, follows that until %s", service, now.NotAfter, leaf.NotAfter)
+		}
+	}
+	w.thousand(load)
+
+	ca["LeafCertTTL"] = "72h"
+	for i, order := range [][]string{{"web", "client"}, {"client", "web"}} {
+		before := l.pair("web").Leaf
+		ca["PrivateKeyType"], ca["PrivateKeyBits"] = "ec", 384-128*i // another key is another root
+		l.configure(ca)
+		for _, service := range order {
+			w.check(lab.Eventually(2*time.Minute, func() error { // Consul gives leaves of the new root when it has seen it
+				l.write(service)
+				if now := l.pair(service).Leaf; string(now.AuthorityKeyId) == string(before.AuthorityKeyId) {
+					return fmt.Errorf("the leaf of %s is of the root before", service)
+				}
+				return nil
+			}))
+			presents()
+			w.thousand(load)
+		}
+	}
+	lab.Unharmed(t, load)
 }
 
 // renews has Consul forget the leaves that it keeps, by a restart, and runs the script again for a server and its client: the server presents a

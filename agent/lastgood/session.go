@@ -10,9 +10,11 @@ import (
 // rewriteAt is how much a journal grows, beside as much as it held, before it is written anew: in bytes.
 const rewriteAt = 1 << 20
 
-// Session records one stream. A session that was followed by another one of its process does nothing, and neither does nil.
+// Session records one stream. A session that was followed by another one of its process does nothing, and neither does nil, nor one that
+// waits until recording is tried again.
 type Session struct {
-	journal *journal
+	journal *journal    // nil for one that waits
+	waits   *time.Timer // likewise: its restart
 	restart func()
 	asked   map[string]bool // types of this stream
 	open    bool            // a response is half-recorded
@@ -21,7 +23,7 @@ type Session struct {
 
 // with calls f under the store's lock if the session counts.
 func (s *Session) with(f func(j *journal)) {
-	if s == nil {
+	if s == nil || s.journal == nil {
 		return
 	}
 	s.journal.store.mu.Lock()
@@ -151,6 +153,9 @@ func (j *journal) becomesWhole() {
 
 // Close ends the session with its stream.
 func (s *Session) Close() {
+	if s != nil && s.waits != nil {
+		s.waits.Stop()
+	}
 	s.with(func(j *journal) {
 		s.abort()
 		j.session = nil

@@ -105,14 +105,18 @@ func (s *Store) Path() string { return filepath.Join(s.name, FileName) }
 
 // Session begins to record one stream of a process; a process that came later has a greater number. fresh says that nothing of
 // what the process has is recorded: then its versions must not be passed on, so that discovery sends everything. restart is
-// called when recording has failed and can be tried again by a new stream. The session is nil while nothing is recorded.
+// called when recording has failed and can be tried again by a new stream: also for a stream that begins in between. The session is nil, or
+// waits for that, while nothing is recorded.
 func (s *Store) Session(process uint64, header Header, restart func()) (session *Session, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j := s.journals[process]
 	if j == nil || j.failed || j.header.differs(header) != "" {
-		if s.now().Before(s.retryAt) || s.newer(process) {
+		switch wait := s.retryAt.Sub(s.now()); {
+		case s.newer(process) || wait > 0 && restart == nil:
 			return nil, false
+		case wait > 0:
+			return &Session{waits: time.AfterFunc(wait, restart)}, false
 		}
 		for _, old := range s.journals {
 			if old == j || old.session == nil && !s.serves(old.process) { // of this process, or of one that has exited

@@ -430,3 +430,41 @@ func TestRestart(t *testing.T) {
 		}
 	})
 }
+
+// A stream that begins while recording waits to be tried again is asked to begin anew when that time has come, whichever stream or process
+// was recorded before. One that has ended by then is not.
+func TestRestartOfALaterStream(t *testing.T) {
+	for name, process := range map[string]uint64{"of the process": 1, "of a newcomer": 2} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, t.TempDir(), slog.New(slog.DiscardHandler), func(s *Store) {
+				first, _ := s.Session(1, header, nil)
+				first.Fail(errors.New("too long"))
+				first.Close()
+				var ended, restarted atomic.Int64
+				short, _ := s.Session(process, header, func() { ended.Add(1) })
+				short.Close()
+				again, fresh := s.Session(process, header, func() { restarted.Add(1) })
+				if fresh {
+					t.Error("tried again at once")
+				}
+				whole(again, "a@1", "l@1") // nothing of it counts
+				pause(firstRetry)
+				if restarted.Load() != 1 || ended.Load() != 0 {
+					t.Errorf("restarted %d times, and %d times one that has ended", restarted.Load(), ended.Load())
+				}
+				again.Close()
+				anew, fresh := s.Session(process, header, nil)
+				if !fresh {
+					t.Error("not recorded again")
+				}
+				whole(anew, "a@2", "l@2")
+				if fault, _ := s.Recording(); fault != "" {
+					t.Errorf("fault %q", fault)
+				}
+				if got := held(s.Path(), header, 0); got != "a@2 [];l@2 [];[a z];" {
+					t.Errorf("got %s", got)
+				}
+			})
+		})
+	}
+}

@@ -19,6 +19,9 @@ const (
 	longestReason = 300
 )
 
+// lastSecond is the last one of the year 9999: a later time is none in JSON, and one record would keep all from being told.
+const lastSecond = 253402300799
+
 // flags are Envoy's response flags by their field in ResponseFlags (envoy/data/accesslog/v3).
 var flags = []string{
 	1: "LH", 2: "UH", 3: "UT", 4: "LR", 5: "UR", 6: "UF", 7: "UC", 8: "UO", 9: "NR", 10: "DI", 11: "FI", 12: "RL", 13: "UAEX", 14: "RLSE", 15: "DC", 16: "URX",
@@ -78,7 +81,7 @@ func takeCommon(r *why.Request, common []byte) error {
 		case 5:
 			var seconds, nanos uint64
 			seconds, nanos, err = pair(value)
-			r.At = time.Unix(int64(min(seconds, 1<<40)), int64(min(nanos, 1e9))).UTC()
+			r.At = time.Unix(int64(min(seconds, lastSecond)), int64(min(nanos, 1e9-1))).UTC()
 		case 13:
 			r.Endpoint, err = address(value)
 		case 15:

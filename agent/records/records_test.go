@@ -1,6 +1,7 @@
 package records
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -174,6 +175,18 @@ func TestAHostileRequest(t *testing.T) {
 	}
 }
 
+// A record with a time that is none stays one that can be told: as JSON, among all others.
+func TestATimeThatIsNone(t *testing.T) {
+	for _, at := range []*timestamppb.Timestamp{
+		nil, {Seconds: -1}, {Seconds: 253402300800}, {Seconds: 253402300799, Nanos: 1e9}, {Seconds: 1 << 40}, {Seconds: 1<<63 - 1, Nanos: -1},
+	} {
+		got := parsed(t, entry(func(e *datav3.HTTPAccessLogEntry) { e.CommonProperties.StartTime = at }))
+		if _, err := json.Marshal(got); len(got) != 1 || err != nil {
+			t.Errorf("%v: %d records, %v", at, len(got), err)
+		}
+	}
+}
+
 func TestRing(t *testing.T) {
 	r := &Ring{Since: begin}
 	for i := range kept + 5 {
@@ -252,6 +265,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		got, _ := parse(message)
+		if _, err := json.Marshal(got); err != nil {
+			t.Error(err)
+		}
 		for _, r := range got {
 			if len(r.Text) > 2000 || strings.ContainsFunc(r.Text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 				t.Errorf("%d bytes: %q", len(r.Text), r.Text)

@@ -224,7 +224,7 @@ func (m *material) carry() cert.Contents {
 func (m *material) resume(from cert.Contents) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if own, err := tls.X509KeyPair(from.Chain, from.Key); err == nil {
+	if own, err := tls.X509KeyPair(from.Chain, from.Key); err == nil && len(from.Roots) > 0 {
 		m.keep(from, own)
 	}
 }
@@ -242,8 +242,12 @@ func (m *material) read() (tls.Certificate, *x509.CertPool, error) {
 	if err == nil {
 		_, err = contents.Check(time.Now())
 	}
-	if err == nil && len(contents.Chain) == 0 {
+	switch {
+	case err != nil:
+	case len(contents.Chain) == 0:
 		err = fmt.Errorf("certificate %s is missing", m.files.Chain)
+	case len(contents.Roots) == 0: // else there were nothing to know discovery by, and those of before were forgotten
+		err = fmt.Errorf("certificate %s is missing", m.files.Roots)
 	}
 	var own tls.Certificate
 	if err == nil {

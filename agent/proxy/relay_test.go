@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -122,4 +123,19 @@ func TestMaterial(t *testing.T) {
 	shows(1)
 	issue(2)
 	shows(2)
+	// Files are replaced one by one: without roots there is nothing by which discovery can be known.
+	issue(3)
+	if err := os.Remove(m.files.Roots); err != nil {
+		t.Fatal(err)
+	}
+	shows(2)
+	m.resume(cert.Contents{Chain: m.good.Chain, Key: m.good.Key})
+	if _, roots, err := m.read(); err != nil || len(m.good.Roots) == 0 || roots.Equal(x509.NewCertPool()) {
+		t.Errorf("the roots are forgotten: %v", err)
+	}
+	if _, roots, err := (&material{files: m.files}).read(); err == nil || !strings.Contains(err.Error(), "root-cert.pem is missing") {
+		t.Errorf("without roots there are %v, and the error %v", roots, err)
+	}
+	issue(4)
+	shows(4)
 }

@@ -79,7 +79,7 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 		return err
 	}
 	defer p.enrolled.run(ctx, carriage)()
-	own, _ := s.readOwn(time.Now()) // a fault is reported with the other faults of the certificates
+	own, _, _ := s.readOwn(time.Now()) // a fault is reported with the other faults of the certificates
 	if !own.Whole() {
 		own = s.own
 	}

@@ -75,7 +75,8 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 	changes := time.NewTimer(recheck)
 	defer changes.Stop()
 	for {
-		if now, err := s.readOwn(time.Now()); err == nil && now.Cover(own) {
+		now, info, err := s.readOwn(time.Now())
+		if err == nil && now.Cover(own) {
 			own = now
 		} // else the fault is reported with the other faults of the certificates
 		names := s.server.Asked()
@@ -86,7 +87,7 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 		all := maps.Clone(files)
 		maps.Copy(all, own)
 		s.server.Set(all)
-		changes.Reset(cert.Changes(infosOf(seen), time.Now(), recheck))
+		changes.Reset(cert.Changes(append(infosOf(seen), info), time.Now(), recheck))
 		select {
 		case <-ctx.Done():
 			return
@@ -105,16 +106,18 @@ func infosOf(seen []sds.Seen) (out []cert.Info) {
 	return out
 }
 
-// readOwn reads the workload's certificate. A file that is missing is left out.
-func (s *secrets) readOwn(now time.Time) (sds.Secrets, error) {
+// readOwn reads the workload's certificate. A file that is missing is left out. The leaf is described where it can be read, also of a set that
+// cannot be used: it may begin later.
+func (s *secrets) readOwn(now time.Time) (sds.Secrets, cert.Info, error) {
 	contents, err := s.workload.Read()
 	if err != nil {
-		return nil, err
+		return nil, cert.Info{}, err
 	}
-	if _, err := contents.Check(now); err != nil {
-		return nil, err
+	info, err := contents.Check(now)
+	if err != nil {
+		return nil, info, err
 	}
-	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), nil
+	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), info, nil
 }
 
 // report stores the observations of the files of Envoy's subscriptions for the status port, and logs their changes.

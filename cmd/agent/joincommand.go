@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -19,7 +20,8 @@ func joinCommand() *cobra.Command {
 		Use:   "join --token TOKEN",
 		Short: "Give the agent another token for its certificate",
 		Long: `Write a token into the file of --caToken, as a whole, for its owner alone. A running agent that has no certificate reads it within a second, and
-asks the authority again: Envoy is not restarted.`,
+asks the authority again: Envoy is not restarted. What root writes is for the owner of the file before, or else of its directory, as the agent's
+user is; where others may write to the directory it is for root.`,
 		Example: "  agent join --token \"$(ssh discovery discovery token create --namespace shop --service-account web --once)\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,10 +31,11 @@ asks the authority again: Envoy is not restarted.`,
 			if strings.TrimSpace(token) == "" || file == "" {
 				return setting.Usage("agent", errors.New("--token or --caToken is missing: want a token, and the file in which the agent looks for it"))
 			}
-			if err := replace(file, strings.TrimSpace(token)+"\n"); err != nil {
+			user, err := replace(file, strings.TrimSpace(token)+"\n")
+			if err != nil {
 				return fmt.Errorf("the token is not written: %w", err)
 			}
-			cmd.PrintErrf("token written to %s\n", file)
+			cmd.PrintErrf("token written to %s, for user %d alone\n", file, user)
 			return nil
 		},
 	}
@@ -41,18 +44,36 @@ asks the authority again: Envoy is not restarted.`,
 	return cmd
 }
 
-// replace writes a file of mode 0600 whole, or leaves the one before.
-func replace(path, content string) error {
+// replace writes a file of mode 0600 whole, or leaves the one before. It returns the user that may read it.
+func replace(path, content string) (user int, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
 	if err != nil {
-		return err
+		return 0, err
 	}
+	user, group := reader(path)
 	_, err = file.WriteString(content)
+	if user != os.Geteuid() {
+		err = errors.Join(err, file.Chown(user, group))
+	}
 	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return 0, errors.Join(err, os.Remove(file.Name()))
 	}
-	return nil
+	return user, nil
+}
+
+// reader returns the user and the group that a file is for which root writes: an agent runs as another user, who owns the file before, or the
+// directory. Where others may write, the owner says nothing: a neighbour may have put the file there.
+func reader(path string) (user, group int) {
+	user, group = os.Geteuid(), os.Getegid()
+	var dir, before unix.Stat_t
+	if user != 0 || unix.Stat(filepath.Dir(path), &dir) != nil || dir.Mode&0o022 != 0 {
+		return user, group
+	}
+	if unix.Lstat(path, &before) == nil && before.Uid != 0 {
+		return int(before.Uid), int(before.Gid)
+	}
+	return int(dir.Uid), int(dir.Gid)
 }

@@ -468,3 +468,67 @@ func TestADirectoryThatOthersCannotReach(t *testing.T) {
 	check(t, err)
 	dir.lock.Close()
 }
+
+// After a power cut there is the new certificate or the one before, for a token is often spent: each file is on the disk before it counts, and
+// that it counts is on the disk before what was there is removed. What cannot be synced does not replace anything.
+func TestACertificateOutlivesAPowerCut(t *testing.T) {
+	d, err := openDirectory(filepath.Join(t.TempDir(), "certificates"), "", nil)
+	check(t, err)
+	defer d.lock.Close()
+	put := func(serial string) error {
+		return d.put([]byte("chain"+serial), []byte("key"+serial), []byte("roots"+serial))
+	}
+	has := func(at string) (generations int) {
+		t.Helper()
+		for name, want := range map[string]string{ChainFile: "chain", KeyFile: "key", RootsFile: "roots"} {
+			if text, err := os.ReadFile(filepath.Join(d.path, name)); err != nil || !strings.HasPrefix(string(text), want+at) {
+				t.Errorf("%s: %q, %v; want that of %s", name, text, err, at)
+			}
+		}
+		found, err := filepath.Glob(filepath.Join(d.path, generation+"*"))
+		check(t, err)
+		return len(found)
+	}
+	check(t, put("1"))
+	var synced []string
+	failing := -1
+	d.sync = func(path string) error {
+		want := "1"
+		if path == d.path {
+			want = ""
+		}
+		if n := has(want); n != 2 {
+			t.Errorf("sync of %s: %d generations, want that the one before is there", path, n)
+		}
+		if synced = append(synced, filepath.Base(path)); len(synced) == failing {
+			return unix.ENOSPC
+		}
+		return nil
+	}
+	for failing = 1; failing <= 4; failing++ {
+		synced = nil
+		if err := put("2"); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("the sync %d fails: %v", failing, err)
+		}
+		if n := has("1"); n != 1 {
+			t.Errorf("the sync %d fails: %d generations", failing, n)
+		}
+	}
+	synced = nil
+	for failing = 5; failing <= 15; failing += 5 { // the last one, each time: nothing says which of both a power cut leaves
+		if err := put("1"); !errors.Is(err, unix.ENOSPC) || has("1") != 2 {
+			t.Errorf("the last sync fails: %v, %d generations", err, has("1"))
+		}
+		if len(synced) != failing {
+			t.Errorf("%d syncs, want %d", len(synced), failing)
+		}
+	}
+	synced, failing = nil, -1
+	check(t, put("2"))
+	if got := strings.Join(synced, " "); !strings.HasPrefix(got, "cert-chain.pem key.pem root-cert.pem ..made-") || !strings.HasSuffix(got, " certificates") || len(synced) != 5 {
+		t.Errorf("synced %s", got)
+	}
+	if n := has("2"); n != 1 {
+		t.Errorf("%d generations are left", n)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
 // The names of the files, as Istio's agent has them.
@@ -36,6 +37,7 @@ const (
 type directory struct {
 	path string
 	lock *os.File
+	sync func(path string) error // durable.Sync except in tests
 }
 
 // openDirectory makes a directory that no other user can use, and that no other agent uses. held is its lock if another image of this agent
@@ -53,14 +55,14 @@ func openDirectory(path, within string, held *os.File) (*directory, error) {
 	}
 	if same(held, lock) {
 		lock.Close()
-		d := &directory{path, held}
+		d := &directory{path, held, durable.Sync}
 		return d, d.link()
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("%s: another agent has its certificate there: give each agent a --certDir of its own", path)
 	}
-	d := &directory{path, lock}
+	d := &directory{path, lock, durable.Sync}
 	return d, d.link()
 }
 
@@ -129,8 +131,11 @@ func (d *directory) link() error {
 	return nil
 }
 
-// put replaces the files, all at once.
+// put replaces the files, all at once, also for a machine that loses its power: what was there is removed when the new ones are on the disk.
 func (d *directory) put(chain, key, roots []byte) error {
+	if now, err := os.Readlink(filepath.Join(d.path, current)); err == nil {
+		d.clear(now) // of an attempt before, so that a disk that takes nothing is not filled
+	}
 	next, err := os.MkdirTemp(d.path, generation) // mode 0700
 	if err != nil {
 		return err
@@ -139,10 +144,20 @@ func (d *directory) put(chain, key, roots []byte) error {
 		name    string
 		content []byte
 	}{{ChainFile, chain}, {KeyFile, key}, {RootsFile, roots}} {
-		if err := os.WriteFile(filepath.Join(next, file.name), file.content, 0o600); err != nil {
-			_ = os.RemoveAll(next) // the reason is in err
-			return err
+		path := filepath.Join(next, file.name)
+		if err = os.WriteFile(path, file.content, 0o600); err == nil {
+			err = d.sync(path)
 		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = d.sync(next)
+	}
+	if err != nil {
+		_ = os.RemoveAll(next) // the reason is in err
+		return err
 	}
 	pointer := filepath.Join(d.path, current+".new")
 	if err := os.Remove(pointer); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,6 +166,9 @@ func (d *directory) put(chain, key, roots []byte) error {
 	if err := errors.Join(os.Symlink(filepath.Base(next), pointer), os.Rename(pointer, filepath.Join(d.path, current))); err != nil {
 		_ = os.RemoveAll(next)
 		return err
+	}
+	if err := d.sync(d.path); err != nil {
+		return err // both are there
 	}
 	d.clear(filepath.Base(next))
 	return nil

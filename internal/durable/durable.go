@@ -33,7 +33,7 @@ func Take(file *os.File, name string) error {
 	if err := os.Rename(file.Name(), name); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(name))
+	return Sync(filepath.Dir(name))
 }
 
 // Drop closes a file that Create made and that will not be taken, and removes what has its temporary name.
@@ -45,13 +45,14 @@ func Drop(file *os.File) error {
 	return errors.Join(file.Close(), err)
 }
 
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
+// Sync has what a file or a directory holds outlive a crash of the machine.
+func Sync(path string) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot
+	defer file.Close()
+	if err := file.Sync(); err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot
 		return err
 	}
 	return nil

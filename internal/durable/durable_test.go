@@ -60,10 +60,10 @@ func TestFaults(t *testing.T) {
 	if err := Take(file, filepath.Join(dir, "other")); err == nil {
 		t.Error("a file that is closed is taken")
 	}
-	if err := syncDirectory("/proc"); err != nil { // a file system that cannot: EINVAL
+	if err := Sync("/proc"); err != nil { // a file system that cannot: EINVAL
 		t.Errorf("/proc: %v", err)
 	}
-	if err := syncDirectory(filepath.Join(dir, "none")); err == nil {
+	if err := Sync(filepath.Join(dir, "none")); err == nil {
 		t.Error("a directory that is not there is synced")
 	}
 }

@@ -109,11 +109,21 @@ func certificateOf(set *cert.Set, started time.Time) []status.Certificate {
 		return nil
 	}
 	out := status.Certificate{Path: set.Chain, Serial: seen.Infos[0].Serial, Fault: set.Fault()}
-	if ends := seen.Infos[0].NotAfter; !ends.IsZero() {
-		out.NotAfter = &ends
-	}
+	out.NotAfter = endOf(seen.Infos[0])
 	if held := set.Held(started); held != nil {
 		out.Held = &status.Held{Serial: held.Serial, NotAfter: held.Ends}
 	}
 	return []status.Certificate{out}
+}
+
+// endOf returns when a certificate ends, or an issuer in its chain if that is earlier; nil where it cannot be read.
+func endOf(info cert.Info) *time.Time {
+	ends := info.NotAfter
+	if info.Ends.Before(ends) && !info.Ends.IsZero() {
+		ends = info.Ends
+	}
+	if ends.IsZero() {
+		return nil
+	}
+	return &ends
 }

@@ -151,11 +151,7 @@ func (s *secrets) certificates(others []status.Certificate) (out []status.Certif
 		if slices.ContainsFunc(slices.Concat(others, out), func(c status.Certificate) bool { return c.Path == path }) {
 			continue
 		}
-		c := status.Certificate{Path: path, Serial: one.Info.Serial, Fault: one.Fault}
-		if ends := one.Info.NotAfter; !ends.IsZero() {
-			c.NotAfter = &ends
-		}
-		out = append(out, c)
+		out = append(out, status.Certificate{Path: path, Serial: one.Info.Serial, NotAfter: endOf(one.Info), Fault: one.Fault})
 	}
 	return out
 }

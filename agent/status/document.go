@@ -47,11 +47,11 @@ type Recording struct {
 // Certificate is a certificate of the workload, as in its file.
 type Certificate struct {
 	Path     string     `json:"path"`
-	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as in Envoy's /certs: "03e9"
-	NotAfter *time.Time `json:"not_after,omitempty"`
-	Fault    string     `json:"fault,omitempty"`   // why Envoy cannot use it, or that it is missing
-	Held     *Held      `json:"held,omitempty"`    // what Envoy uses in spite of the fault
-	Renewal  string     `json:"renewal,omitempty"` // why the authority has given no other one
+	Serial   string     `json:"serial,omitempty"`    // lower-case hex of whole bytes, as in Envoy's /certs: "03e9"
+	NotAfter *time.Time `json:"not_after,omitempty"` // of the certificate, or of an issuer in its chain if that is earlier
+	Fault    string     `json:"fault,omitempty"`     // why Envoy cannot use it, or that it is missing
+	Held     *Held      `json:"held,omitempty"`      // what Envoy uses in spite of the fault
+	Renewal  string     `json:"renewal,omitempty"`   // why the authority has given no other one
 }
 
 // Held is the certificate that Envoy goes on using after the one in the file got a fault.

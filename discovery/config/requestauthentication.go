@@ -137,14 +137,22 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 		case keyFault.MatchString(f.Path):
 			p.JwtRules[i].Jwks, p.JwtRules[i].JwksUri = "", ""
 		default:
-			was := p.JwtRules[i]
-			p.JwtRules[i] = &security.JWTRule{
-				FromHeaders: slices.DeleteFunc(was.FromHeaders, func(h *security.JWTHeader) bool { return !plainHeader.MatchString(h.GetName()) }),
-				FromParams:  slices.DeleteFunc(was.FromParams, func(s string) bool { return s == "" }),
-				FromCookies: slices.DeleteFunc(was.FromCookies, func(s string) bool { return s == "" }),
-			}
+			p.JwtRules[i] = unreadRule(p.JwtRules[i])
 		}
 		seen[f.Path] = true
+	}
+	for i, rule := range p.JwtRules { // nobody has judged the rules of an object of which a part cannot be read
+		r := &report{read: func() places { return places{{}} }}
+		r.root().at("jwtRules").item(i).tokenRule(rule)
+		for _, f := range r.named {
+			switch {
+			case f.Severity == Warning:
+			case keyFault.MatchString(f.Path):
+				rule.Jwks, rule.JwksUri = "", ""
+			default:
+				p.JwtRules[i] = unreadRule(rule)
+			}
+		}
 	}
 	r := &report{read: func() places { return places{{}} }}
 	r.root().selector(p.Selector)
@@ -152,6 +160,25 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 		p.Selector, p.TargetRef, p.TargetRefs = nil, nil, nil
 	}
 	return p
+}
+
+// unreadRule returns what stands for a rule that cannot be read: its places, as far as Envoy takes them.
+func unreadRule(was *security.JWTRule) *security.JWTRule {
+	out := &security.JWTRule{
+		FromParams:  slices.DeleteFunc(slices.Clone(was.GetFromParams()), func(s string) bool { return s == "" }),
+		FromCookies: slices.DeleteFunc(slices.Clone(was.GetFromCookies()), func(s string) bool { return s == "" }),
+	}
+	for _, h := range was.GetFromHeaders() {
+		if !plainHeader.MatchString(h.GetName()) {
+			continue
+		}
+		at := &security.JWTHeader{Name: h.Name, Prefix: h.Prefix}
+		if strings.ContainsAny(at.Prefix, "\x00\r\n") { // no request has it: whatever the header has counts
+			at.Prefix = ""
+		}
+		out.FromHeaders = append(out.FromHeaders, at)
+	}
+	return out
 }
 
 // indexOf reads the digits of an index.

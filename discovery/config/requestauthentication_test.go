@@ -69,6 +69,10 @@ func TestClosedRequestAuthentications(t *testing.T) {
 		"another word for the spec":  {tokenHead + "spek: {jwtRules: [" + sound + "]}", all},
 		"no object":                  {tokenHead + "spec: [1]", all},
 		"a misspelt kind":            {strings.Replace(tokenHead, "RequestAuth", "RequestsAuth", 1) + "spec: {jwtRules: [" + sound + "]}", `{"jwtRules":[` + b + `]}`},
+		"a prefix of two lines":      {tokenHead + `spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', fromHeaders: [{name: x, prefix: "a\nb"}, {name: y, prefix: z}]}]}`, `{"jwtRules":[{"fromHeaders":[{"name":"x"},{"name":"y","prefix":"z"}]}]}`},
+		"nobody has judged":          {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', outputPayloadToHeader: ':path'}, " + sound + ", {issuer: c, jwks: 5}]}", `{"jwtRules":[{},` + b + `,{"issuer":"c"}]}`},
+		"keys nobody has judged":     {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"issuer":"a"},{"issuer":"c"}]}`},
+		"places nobody has judged":   {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', fromHeaders: [{name: x}, {prefix: y}, {name: ':path'}]}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"fromHeaders":[{"name":"x"}]},{"issuer":"c"}]}`},
 		"two of keys":                {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}]}", `{"jwtRules":[{"issuer":"a"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,10 +38,10 @@ func closedPolicy(p *security.AuthorizationPolicy, faults []Problem) *security.A
 	}
 	p.ActionDetail = nil
 	switch {
+	case p.Action == security.AuthorizationPolicy_AUDIT: // it never kept anybody out
+		return nil
 	case all:
 		p.Action, p.Rules = security.AuthorizationPolicy_DENY, []*security.Rule{{}}
-	case p.Action == security.AuthorizationPolicy_AUDIT:
-		return nil
 	case p.Action == security.AuthorizationPolicy_ALLOW:
 		p.Rules = nil
 	default:
@@ -69,6 +69,8 @@ func closePath(p *security.AuthorizationPolicy, path string) bool {
 		return false
 	case top != "rules": // the action, or a field that may have been meant to be it, or the rules
 		return p.Action == security.AuthorizationPolicy_ALLOW || len(p.Rules) == 0
+	case p.Action == security.AuthorizationPolicy_ALLOW: // it has no rules then, and others of the workload let in whom they name
+		return false
 	case !deeper, ruleItem.MatchString(path):
 		return true
 	}

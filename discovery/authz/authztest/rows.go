@@ -27,6 +27,7 @@ type Row struct {
 type Written struct {
 	DryRun bool `json:"dryRun"`
 	Root   bool // it is of the root namespace
+	Broken bool // it has an error, others of the row need not
 	Spec   json.RawMessage
 }
 
@@ -65,7 +66,7 @@ func (r Row) Read(t testing.TB) (out []model.Policy) {
 			i, namespace, w.DryRun, w.Spec)
 		for _, item := range config.Read([]byte(text)) {
 			o := item.Object
-			if r.Broken {
+			if r.Broken || w.Broken {
 				o = item.Closed
 			}
 			if o == nil {

@@ -64,14 +64,21 @@ func selector(f field, s *selection.WorkloadSelector) {
 }
 
 // closedPeerAuthentication returns what stands for a policy that has an error, and whose last good form is not known: STRICT for all
-// that it could have named. That is its selector if the selector has no fault, else its namespace.
+// that it could have named. That is its selector, if the selector has no fault; else, by a selector without labels, each workload.
 func closedPeerAuthentication(read *security.PeerAuthentication, faults []Problem) *security.PeerAuthentication {
 	out := &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_STRICT}}
-	sound := !slices.ContainsFunc(faults, func(p Problem) bool {
-		elsewhere := strings.HasPrefix(p.Path, "spec.mtls") || strings.HasPrefix(p.Path, "spec.portLevelMtls")
+	r := &report{read: func() places { return places{{}} }} // nobody has judged a selector beside what cannot be read
+	selector(r.root().at("selector"), read.Selector)
+	unclear := r.counts[Error] > 0 || slices.ContainsFunc(faults, func(p Problem) bool {
+		top, _, _ := strings.Cut(p.Path, ".")
+		elsewhere := top == "metadata" || top == "apiVersion" || top == "kind" ||
+			strings.HasPrefix(p.Path, "spec.mtls") || strings.HasPrefix(p.Path, "spec.portLevelMtls")
 		return p.Severity == Error && !elsewhere
 	})
-	if sound && len(read.GetSelector().GetMatchLabels()) > 0 {
+	switch {
+	case unclear:
+		out.Selector = &selection.WorkloadSelector{}
+	case len(read.GetSelector().GetMatchLabels()) > 0:
 		out.Selector = read.Selector
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 const (
 	peerHead  = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: a, namespace: shop}\n"
 	strictAll = `{"mtls":{"mode":"STRICT"}}`
+	strictAny = `{"selector":{},"mtls":{"mode":"STRICT"}}` // for each workload of the namespace, before the namespace's own
 	strictWeb = `{"selector":{"matchLabels":{"app":"web"}},"mtls":{"mode":"STRICT"}}`
 )
 
@@ -41,9 +42,11 @@ func TestPeerAuthentication(t *testing.T) {
 		"a port above all":             {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {65536: {}}}", fault: `spec.portLevelMtls.65536: the port is 65536`, closed: strictWeb},
 		"a port that is a name":        {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {http: {}}}", fault: `spec.portLevelMtls`, closed: strictWeb},
 		"a mode of a port":             {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {80: {mode: X}}}", fault: `spec.portLevelMtls.80.mode: is "X"`, closed: strictWeb},
-		"a selector with a wildcard":   {text: "spec: {selector: {matchLabels: {app: w*}}, mtls: {mode: PERMISSIVE}}", fault: `spec.selector.matchLabels.app: is "app=w*", want a label without a wildcard`, closed: strictAll},
-		"a selector that is not known": {text: "spec: {selecter: {matchLabels: {app: web}}}", fault: `spec.selecter: unknown field "selecter", did you mean "selector"?`, closed: strictAll},
-		"labels of a wrong form":       {text: "spec: {selector: {matchLabels: [app]}}", fault: `spec.selector.matchLabels: is a list`, closed: strictAll},
+		"a selector with a wildcard":   {text: "spec: {selector: {matchLabels: {app: w*}}, mtls: {mode: PERMISSIVE}}", fault: `spec.selector.matchLabels.app: is "app=w*", want a label without a wildcard`, closed: strictAny},
+		"a selector that is not known": {text: "spec: {selecter: {matchLabels: {app: web}}}", fault: `spec.selecter: unknown field "selecter", did you mean "selector"?`, closed: strictAny},
+		"a wildcard beside a mode":     {text: "spec: {selector: {matchLabels: {app: w*}}, mtls: {mode: STRIKT}}", fault: `spec.mtls.mode: is "STRIKT"`, closed: strictAny},
+		"a label beside a mode":        {text: "spec: {selector: {matchLabels: {app: 'a b'}}, portLevelMtls: {80: {mode: X}}}", fault: `spec.portLevelMtls.80.mode: is "X"`, closed: strictAny},
+		"labels of a wrong form":       {text: "spec: {selector: {matchLabels: [app]}}", fault: `spec.selector.matchLabels: is a list`, closed: strictAny},
 	} {
 		t.Run(name, func(t *testing.T) {
 			items := Read([]byte(peerHead + test.text))
@@ -104,7 +107,8 @@ func TestMisspeltPolicies(t *testing.T) {
 			continue
 		}
 		o := items[0].Closed
-		if o == nil || o.Key() != "PeerAuthentication/shop/a" || o.Spec.(*security.PeerAuthentication).Mtls.Mode != security.PeerAuthentication_MutualTLS_STRICT {
+		if o == nil || o.Key() != "PeerAuthentication/shop/a" || o.Spec.(*security.PeerAuthentication).Mtls.Mode != security.PeerAuthentication_MutualTLS_STRICT ||
+			o.Spec.(*security.PeerAuthentication).Selector.GetMatchLabels()["app"] != "web" {
 			t.Errorf("for %s stands %+v", head, o)
 		}
 	}

@@ -34,7 +34,9 @@ func (j *judge) peerAuthentication(o *Object, p *security.PeerAuthentication) {
 		}
 		j.note(ClosedPolicy, o.Meta, "", "has an error, and no good form of it is known: until it is mended, it is STRICT for %s", what)
 	}
-	j.peerRivals(o.Meta, labels)
+	if !o.ofAny() {
+		j.peerRivals(o.Meta, labels)
+	}
 	j.uncertified(o.Meta, p)
 }
 

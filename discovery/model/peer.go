@@ -62,7 +62,7 @@ func (p PeerPolicy) Ports() []uint32 {
 // Peers are the PeerAuthentications that the workloads of a namespace follow. It is immutable.
 type Peers struct {
 	root, namespace *security.PeerAuthentication
-	selected        []*security.PeerAuthentication // with a selector, oldest first
+	selected        []*security.PeerAuthentication // with a selector, or closed with one that nobody knows, oldest first
 }
 
 // Of returns the policies that a workload follows.
@@ -72,7 +72,7 @@ func (p *Peers) Of(labels map[string]string) PeerPolicy {
 	}
 	out := PeerPolicy{Namespace: p.namespace, Root: p.root}
 	for _, spec := range p.selected {
-		if Selects(spec.Selector.MatchLabels, labels) {
+		if Selects(spec.Selector.GetMatchLabels(), labels) {
 			out.Workload = spec
 			break
 		}
@@ -92,12 +92,20 @@ func (m *Mesh) addPeer(o *Object, spec *security.PeerAuthentication) {
 		in = &Peers{}
 		m.peers[o.Namespace] = in
 	}
-	switch {
-	case len(spec.GetSelector().GetMatchLabels()) > 0:
+	labels := len(spec.GetSelector().GetMatchLabels())
+	if labels > 0 || o.ofAny() {
 		in.selected = append(in.selected, spec)
-	case in.namespace == nil:
+	}
+	if labels == 0 && in.namespace == nil {
 		in.namespace = spec
 	}
+}
+
+// ofAny reports whether the object is a PeerAuthentication in its closed form that may have named any workload: it is that of each,
+// so that none of the namespace's goes before.
+func (o *Object) ofAny() bool {
+	spec, is := o.Spec.(*security.PeerAuthentication)
+	return is && o.Closed && spec.Selector != nil && len(spec.Selector.MatchLabels) == 0
 }
 
 // indexPeers adds the policies of the root namespace to the others, once the settings are known. Values that are the same as in

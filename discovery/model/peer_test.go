@@ -41,6 +41,13 @@ func peer(namespace, name, text string, age int) *Object {
 	return &Object{Meta: Meta{Kind: "PeerAuthentication", Namespace: namespace, Name: name, Created: time.Unix(1e9-int64(age)*60, 0)}, Spec: spec}
 }
 
+// shut returns what stands for a policy whose selector cannot be read.
+func shut(namespace, name string, age int) *Object {
+	o := peer(namespace, name, "STRICT", age)
+	o.Spec.(*security.PeerAuthentication).Selector, o.Closed = &istiotype.WorkloadSelector{}, true
+	return o
+}
+
 // The mode of port 80 of a workload of namespace shop with app=web.
 func TestPeerModes(t *testing.T) {
 	const root = "istio-system"
@@ -57,6 +64,11 @@ func TestPeerModes(t *testing.T) {
 		"the port's before the workload's":    {[]*Object{peer("shop", "a", "app=web PERMISSIVE 80:STRICT", 1)}, PeerStrict},
 		"another port's":                      {[]*Object{peer("shop", "a", "app=web DISABLE 81:STRICT", 1)}, PeerDisable},
 		"a port that is unset":                {[]*Object{peer("shop", "a", "app=web STRICT 80:UNSET", 1)}, PeerStrict},
+		"a closed one of any workload":        {[]*Object{peer("shop", "a", "PERMISSIVE", 9), shut("shop", "b", 1)}, PeerStrict},
+		"a closed one before the workload's":  {[]*Object{shut("shop", "a", 9), peer("shop", "b", "app=web PERMISSIVE", 1)}, PeerStrict},
+		"a closed one that is younger":        {[]*Object{peer("shop", "a", "app=web PERMISSIVE", 9), shut("shop", "b", 1)}, PeerPermissive},
+		"a closed one of the mesh":            {[]*Object{shut(root, "a", 1)}, PeerStrict},
+		"a closed one of another namespace":   {[]*Object{shut("other", "a", 1)}, PeerPermissive},
 		"unset all the way":                   {[]*Object{peer(root, "a", "STRICT", 1), peer("shop", "a", "UNSET", 1), peer("shop", "b", "app=web UNSET 80:UNSET", 1)}, PeerStrict},
 		"no mode at all":                      {[]*Object{peer(root, "a", "STRICT", 1), peer("shop", "a", "", 1), peer("shop", "b", "app=web", 1)}, PeerStrict},
 		"the oldest of a namespace":           {[]*Object{peer("shop", "a", "DISABLE", 1), peer("shop", "b", "STRICT", 2)}, PeerStrict},

@@ -209,8 +209,13 @@ func TestServersThatDiffer(t *testing.T) {
 // A program that connects to an address, and names no service, may meet a sidecar there: that is judged too, also where the client's own proxy
 // passes on bytes of which the server's makes a request.
 func TestServersOfAddresses(t *testing.T) {
-	for _, row := range []struct{ name, objects, to, path, want string }{
+	for _, row := range []struct {
+		name, objects, to, path, want string
+		bytes                         bool
+	}{
 		{name: "HTTP, PERMISSIVE", to: "10.0.0.1:80", want: "sent to the address"},
+		{name: "bytes where the server's wants HTTP", to: "10.0.0.1:80", bytes: true, want: "400 from the server's proxy: it wants HTTP, and closes the connection"},
+		{name: "bytes at an undeclared port", to: "10.0.0.1:7777", bytes: true, want: "sent to the address"},
 		{name: "HTTP, STRICT", objects: peers("STRICT"), to: "10.0.0.1:80", want: "503 UC plain text, but the server's port 80 takes mutual TLS only [PeerAuthentication shop/a"},
 		{name: "an undeclared port, STRICT", objects: peers("STRICT"), to: "10.0.0.1:7777", want: "0  the connection is closed: plain text, but the server's port 7777"},
 		{name: "denied by its path", objects: object("AuthorizationPolicy", "{action: DENY, rules: [{to: [{operation: {paths: [/secret]}}]}]}"), to: "10.0.0.1:7777", path: "/x/../secret", want: "403  denied by"},
@@ -218,13 +223,16 @@ func TestServersOfAddresses(t *testing.T) {
 		{name: "no endpoint is there", objects: peers("STRICT"), to: "10.9.9.9:7777", want: "sent to the address"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			road, err := Question{From: "shop/plain", To: row.to, Method: "GET", Path: row.path}.Answer(meshOf(t, sides+row.objects))
+			road, err := Question{From: "shop/plain", To: row.to, Method: "GET", Path: row.path, TCP: row.bytes}.Answer(meshOf(t, sides+row.objects))
 			if err != nil || len(road.Outcomes) != 1 {
 				t.Fatalf("%v, %d outcomes of\n%s", err, len(road.Outcomes), road.Text())
 			}
 			got := road.Outcomes[0].Reason
 			if o := road.Outcomes[0]; o.Status != 0 || o.Closed {
 				got = fmt.Sprintf("%d %s %s", o.Status, o.Flag, o.Reason)
+			}
+			if row.bytes {
+				got = road.Outcomes[0].text()
 			}
 			if !strings.HasPrefix(got, row.want) {
 				t.Errorf("got %q, want %q of\n%s", got, row.want, road.Text())

@@ -22,7 +22,7 @@ func (a *arrival) filters(chain *listenerv3.FilterChain, s Server, c call, bytes
 			}
 		case *hcmv3.HttpConnectionManager:
 			if bytes {
-				a.end.Reason = "the server's proxy closes the connection: it wants HTTP"
+				a.end.Status, a.end.By, a.end.Reason = 400, "the server's proxy", "it wants HTTP, and closes the connection"
 				return
 			}
 			a.requests(m, s, c)

@@ -56,9 +56,22 @@ func Dialling(connect func() (net.Conn, error)) Way {
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(lab.StopLimit))
 		if _, e.Closed = io.WriteString(c, "\x00\x01not HTTP\r\n\r\n"); e.Closed == nil {
-			_, e.Closed = c.Read(make([]byte, 1))
+			e.Got.Status, e.Closed = answered(c)
 		}
 	}
+}
+
+// answered reads the begin of what comes back for bytes, and returns the status if that is an answer of HTTP, else 0.
+func answered(c io.Reader) (status int, err error) {
+	head := make([]byte, len("HTTP/1.1 400"))
+	if _, err := io.ReadFull(c, head[:1]); err != nil || head[0] != 'H' {
+		return 0, err
+	}
+	if _, err := io.ReadFull(c, head[1:]); err != nil {
+		return 0, err
+	}
+	_, err = fmt.Sscanf(string(head), "HTTP/1.1 %d", &status)
+	return status, err
 }
 
 // ask sends the request of an exchange.

@@ -54,7 +54,7 @@ func Config() *cobra.Command {
 		Use:   "config NODE [clusters|endpoints|listeners|routes|secrets]",
 		Short: "Print the resources that discovery has sent to a proxy",
 		Long: `Print type and name of each resource that discovery sent last to a proxy that is connected; with -o json the resources, of secrets the name,
-version, serial number and hash only. NODE is a node ID, or the name in it, as discovery status prints it.
+version, serial number and hash only. NODE is NAMESPACE/NAME, as discovery status prints it, a node ID, or the name in that.
 
 With --diff the resources are compared with what that Envoy has, which its agent tells at --agentAddr, to programs on its host only:
 kubectl port-forward reviews-1 15000 brings it here. A line for each that differs; exit 1 if there is one. Clusters, listeners and routes are compared field by

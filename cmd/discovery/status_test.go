@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,4 +69,38 @@ func TestStatusOfARunningDiscovery(t *testing.T) {
 		t.Errorf("it ends with %d: %s", code, out.String())
 	}
 	s.stop(t)
+}
+
+// What changes at discovery while an agent is asked is no difference; what changes without end is compared, and that is said. A replica's Envoy is another.
+func TestDiffWhileTheConfigurationChanges(t *testing.T) {
+	for _, row := range []struct {
+		name, node string
+		until      int // asked so often, discovery sends something else each time
+		code       int
+		want       string
+	}{
+		{"it stays", "web.shop", 1, 0, "Envoy has what discovery has sent\n"},
+		{"it changes once", "web.shop", 2, 0, "Envoy has what discovery has sent\n"},
+		{"it changes without end", "web.shop", 1000, 1, "what discovery sends has changed meanwhile, a difference may be of that time\n"},
+		{"a replica", "web-2.shop", 1, 1, `node web-2.shop differs: the Envoy behind that agent is "sidecar~10.9.0.1~web.shop~"` + "\n"},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/debug/config_dump":
+				asked++
+				_, _ = fmt.Fprintf(w, `{"rds": [{"name": "http.%d"}]}`, min(asked, row.until))
+			case "/config_dump":
+				_, _ = fmt.Fprintf(w, `{"configs": [{"bootstrap": {"node": {"id": "sidecar~10.9.0.1~web.shop~"}}}, {"dynamic_route_configs": [{"route_config": {"name": "http.%d"}}]}]}`, min(asked+1, row.until))
+			case "/clusters":
+				_, _ = w.Write([]byte(`{}`))
+			}
+		}))
+		here := server.Listener.Addr().String()
+		var out strings.Builder
+		if code := run(t.Context(), []string{"config", row.node, "--diff", "--httpAddr", here, "--agentAddr", here}, nil, &out, &out); code != row.code || !strings.Contains(out.String(), row.want) {
+			t.Errorf("%s: exit %d, %s, want %d and %s", row.name, code, out.String(), row.code, row.want)
+		}
+		server.Close()
+	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Difference is a resource that discovery has sent, and that an Envoy has otherwise.
 type Difference struct {
-	Type  string   `json:"type"` // by its short name
+	Type  string   `json:"type"` // by its short name; "node" if the Envoy is one of another proxy
 	Name  string   `json:"name"`
 	Sent  bool     `json:"sent"`
 	Has   bool     `json:"has"`
@@ -29,16 +29,16 @@ type Differences []Difference
 // maxParts is how many fields of a resource are named that differ.
 const maxParts = 5
 
-// Diff compares what a proxy was sent, as /debug/config_dump has it, with what its Envoy has, as Envoy's own /config_dump?include_eds has
+// Diff compares what the proxy of a node was sent, as /debug/config_dump has it, with what its Envoy has, as Envoy's own /config_dump?include_eds has
 // it, and clusters its /clusters?format=json: the dump has the present health of an endpoint, not the one that was sent. only is the type to
 // compare, "" for all. NotCompared says what is left out. Of endpoints and secrets only those that were sent count: Envoy also lists endpoints
 // that are part of a cluster, and has secrets from its agent.
-func Diff(sent, envoy, clusters []byte, only string) (Differences, error) {
+func Diff(proxy string, sent, envoy, clusters []byte, only string) (Differences, error) {
 	r, _, err := ReadResources(sent, only)
 	if err != nil {
 		return nil, err
 	}
-	has, err := readEnvoy(envoy)
+	has, id, err := readEnvoy(envoy)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,9 @@ func Diff(sent, envoy, clusters []byte, only string) (Differences, error) {
 		return nil, err
 	}
 	out := Differences{}
+	if !isOf(proxy, id) { // its replicas are sent the same
+		out = append(out, Difference{Type: "node", Name: proxy, Sent: true, Has: true, Parts: []string{fmt.Sprintf("the Envoy behind that agent is %q", id)}})
+	}
 	for _, kind := range slices.Sorted(maps.Values(types)) {
 		if only != "" && types[only] != kind {
 			continue
@@ -73,6 +76,16 @@ func Diff(sent, envoy, clusters []byte, only string) (Differences, error) {
 		}
 	}
 	return out, nil
+}
+
+// isOf reports whether a name that discovery takes for a proxy, its ID, the name in it, or NAMESPACE/NAME, is one of a node ID.
+func isOf(proxy, id string) bool {
+	parts := strings.Split(id, "~")
+	if len(parts) != 4 || proxy == id {
+		return proxy == id
+	}
+	namespace, name, both := strings.Cut(proxy, "/")
+	return proxy == parts[2] || both && (parts[2] == name || parts[2] == name+"."+namespace)
 }
 
 // held is a resource that Envoy has.

@@ -11,7 +11,10 @@ const wasSent = `{
 	"lds": [{"name": "l", "value": 1, "trafficDirection": "OUTBOUND"}], "rds": [{"name": "80", "virtualHosts": [{"name": "v", "domains": ["a"]}]}],
 	"sds": [{"name": "s", "version": "1"}], "nds": []}`
 
-const envoyHas = `{"configs": [
+// bootstrap is the part of a dump that says whose Envoy it is of.
+const bootstrap = `{"bootstrap": {"node": {"id": "sidecar~10.9.0.1~web.shop~shop.svc.cluster.local"}}}, `
+
+const envoyHas = `{"configs": [` + bootstrap + `
 	{"dynamic_active_clusters": [{"cluster": {"@type": "c", "name": "a", "connect_timeout": "1s", "eds_cluster_config": {"service_name": "x"}}}, {"cluster": {"name": "b"}}],
 	 "dynamic_warming_clusters": [{"cluster": {"name": "w"}}, {"cluster": {"name": "b", "later": true}}]},
 	{"dynamic_listeners": [{"name": "l", "active_state": {"listener": {"name": "l", "value": "1", "traffic_direction": "OUTBOUND"}}}]},
@@ -32,7 +35,7 @@ func TestDiff(t *testing.T) {
 		{name: "a secret of the agent", only: "secrets", want: "Envoy has what discovery has sent\n"},
 		{name: "a secret", only: "secrets", from: `"s"`, to: `"t"`, want: "sds s was sent, and Envoy does not have it\n"},
 	} {
-		all, err := Diff([]byte(wasSent), []byte(strings.Replace(envoyHas, row.from, row.to, 1)), nil, row.only)
+		all, err := Diff("web.shop", []byte(wasSent), []byte(strings.Replace(envoyHas, row.from, row.to, 1)), nil, row.only)
 		if got := all.Text(); err != nil || !strings.HasPrefix(got, row.want) {
 			t.Errorf("%s: got %q, %v, want %q", row.name, got, err, row.want)
 		} else if (all.Err() != nil) != (len(all) > 0) {
@@ -40,8 +43,33 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"<html>", "{}", `{"configs": []}`} {
-		if _, err := Diff([]byte(wasSent), []byte(text), nil, ""); err == nil || !strings.Contains(err.Error(), "is it the port of an agent") {
+		if _, err := Diff("web.shop", []byte(wasSent), []byte(text), nil, ""); err == nil || !strings.Contains(err.Error(), "is it the port of an agent") {
 			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// The Envoy of a replica, which was sent the same, is not taken for the one that is named.
+func TestDiffOfAnotherEnvoy(t *testing.T) {
+	const id = "sidecar~10.9.0.1~web.shop~shop.svc.cluster.local"
+	for _, row := range []struct {
+		proxy, dump string
+		same        bool
+	}{
+		{id, envoyHas, true},
+		{"web.shop", envoyHas, true},
+		{"shop/web", envoyHas, true},
+		{"web-2.shop", envoyHas, false},
+		{"other/web", envoyHas, false},
+		{"sidecar~10.0.0.2~web.shop~shop.svc.cluster.local", envoyHas, false},
+		{"web.shop", strings.Replace(envoyHas, bootstrap, "", 1), false},
+	} {
+		all, err := Diff(row.proxy, []byte(wasSent), []byte(row.dump), nil, "listeners")
+		if err != nil || (len(all) == 0) != row.same {
+			t.Errorf("%s: got %v, %v", row.proxy, all, err)
+		}
+		if want := `node ` + row.proxy + ` differs: the Envoy behind that agent is "`; !row.same && (!strings.HasPrefix(all.Text(), want) || all.Err() == nil) {
+			t.Errorf("got %s, want %s", all.Text(), want)
 		}
 	}
 }

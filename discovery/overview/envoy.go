@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -10,6 +11,11 @@ import (
 // dumped is the part of Envoy's /config_dump that comes from a control plane.
 type dumped struct {
 	Configs []struct {
+		Bootstrap struct {
+			Node struct {
+				ID string `json:"id"`
+			} `json:"node"`
+		} `json:"bootstrap"`
 		Clusters  []dumpedOne `json:"dynamic_active_clusters"`
 		Warming   []dumpedOne `json:"dynamic_warming_clusters"`
 		Listeners []struct {
@@ -61,25 +67,24 @@ type marked struct {
 	Roots       *secret.Mark `json:"roots,omitempty"`
 }
 
-// readEnvoy returns what an Envoy has, by type and name. What is used hides what warms under the same name, so a change that does not get
-// through differs.
-func readEnvoy(text []byte) (map[string]map[string]*held, error) {
+// readEnvoy returns what an Envoy has, by type and name, and its node ID. What is used hides what warms under the same name, so a change that does not
+// get through differs.
+func readEnvoy(text []byte) (out map[string]map[string]*held, node string, err error) {
 	var all dumped
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("read Envoy's /config_dump: %w; is it the port of an agent for Envoy's admin?", err)
+		return nil, "", fmt.Errorf("read Envoy's /config_dump: %w; is it the port of an agent for Envoy's admin?", err)
 	}
 	if len(all.Configs) == 0 {
-		return nil, fmt.Errorf("read Envoy's /config_dump: it has no configuration; is it the port of an agent for Envoy's admin?")
+		return nil, "", fmt.Errorf("read Envoy's /config_dump: it has no configuration; is it the port of an agent for Envoy's admin?")
 	}
-	out := map[string]map[string]*held{}
-	var fault error
+	out = map[string]map[string]*held{}
 	add := func(kind string, text json.RawMessage, warms bool) {
-		if len(text) == 0 || fault != nil {
+		if len(text) == 0 || err != nil {
 			return
 		}
-		value, err := normal(text)
-		if err != nil {
-			fault = fmt.Errorf("read %s of Envoy's /config_dump: %w", kind, err)
+		value, wrong := normal(text)
+		if wrong != nil {
+			err = fmt.Errorf("read %s of Envoy's /config_dump: %w", kind, wrong)
 			return
 		}
 		if out[kind] == nil {
@@ -90,6 +95,7 @@ func readEnvoy(text []byte) (map[string]map[string]*held, error) {
 		}
 	}
 	for _, c := range all.Configs {
+		node = cmp.Or(node, c.Bootstrap.Node.ID)
 		for _, one := range c.Clusters {
 			add("cds", one.Cluster, false)
 		}
@@ -115,5 +121,5 @@ func readEnvoy(text []byte) (map[string]map[string]*held, error) {
 			add("sds", text, i >= len(c.Secrets))
 		}
 	}
-	return out, fault
+	return out, node, err
 }

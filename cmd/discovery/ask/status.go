@@ -1,7 +1,9 @@
 package ask
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -57,8 +59,9 @@ func Config() *cobra.Command {
 version, serial number and hash only. NODE is NAMESPACE/NAME, as discovery status prints it, a node ID, or the name in that.
 
 With --diff the resources are compared with what that Envoy has, which its agent tells at --agentAddr, to programs on its host only:
-kubectl port-forward reviews-1 15000 brings it here. A line for each that differs; exit 1 if there is one. Clusters, listeners and routes are compared field by
-field, of endpoints address, weight, locality, priority and health, of secrets certificate and roots, without private keys.` + "\n" + Door,
+kubectl port-forward reviews-1 15000 brings it here. A line for each that differs, and one if the Envoy there is of another node; exit 1 if there is one.
+Clusters, listeners and routes are compared field by field, of endpoints address, weight, locality, priority and health, of secrets certificate and roots,
+without private keys.` + "\n" + Door,
 		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop --diff --agentAddr 127.0.0.1:15000",
 		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: overview.Types(),
 	}
@@ -79,7 +82,7 @@ field, of endpoints address, weight, locality, priority and health, of secrets c
 			return fmt.Errorf("ask for the configuration of %s: %w", args[0], err)
 		}
 		if *diff {
-			return printDiff(cmd, text, *agent, only, output)
+			return printDiff(cmd, at, args[0], only, *agent, text, output)
 		}
 		all, names, err := overview.ReadResources(text, only)
 		if err != nil {
@@ -90,21 +93,44 @@ field, of endpoints address, weight, locality, priority and health, of secrets c
 	return cmd
 }
 
-// printDiff prints how what an Envoy has differs from what it was sent.
-func printDiff(cmd *cobra.Command, sent []byte, agent, only string, output *subcommand.Output) error {
-	has, err := client.Envoy(cmd.Context(), agent)
+// tries is how often what a proxy was sent is compared while that changes.
+const tries = 3
+
+// printDiff prints how what an Envoy has differs from what it was sent. Where that differs since, it is compared again.
+func printDiff(cmd *cobra.Command, at client.At, proxy, only, agent string, sent []byte, output *subcommand.Output) error {
+	for n := 1; ; n++ {
+		all, err := difference(cmd.Context(), proxy, only, agent, sent)
+		if err != nil {
+			return err
+		}
+		var now []byte
+		if len(all) > 0 {
+			if now, err = client.Config(cmd.Context(), at, proxy); err != nil {
+				return fmt.Errorf("ask for the configuration of %s: %w", proxy, err)
+			}
+		}
+		moved := len(all) > 0 && !bytes.Equal(now, sent)
+		if moved && n < tries {
+			sent = now
+			continue
+		}
+		if moved {
+			cmd.PrintErrln("what discovery sends has changed meanwhile, a difference may be of that time")
+		}
+		return cmp.Or(output.Print(cmd.OutOrStdout(), all, all.Text()), all.Err())
+	}
+}
+
+func difference(ctx context.Context, proxy, only, agent string, sent []byte) (overview.Differences, error) {
+	has, err := client.Envoy(ctx, agent)
 	if err != nil {
-		return fmt.Errorf("ask the agent at --agentAddr for what Envoy has: %w", err)
+		return nil, fmt.Errorf("ask the agent at --agentAddr for what Envoy has: %w", err)
 	}
 	var clusters []byte
 	if only == "" || only == "endpoints" {
-		if clusters, err = client.EnvoyClusters(cmd.Context(), agent); err != nil {
-			return fmt.Errorf("ask the agent at --agentAddr for the health of endpoints: %w", err)
+		if clusters, err = client.EnvoyClusters(ctx, agent); err != nil {
+			return nil, fmt.Errorf("ask the agent at --agentAddr for the health of endpoints: %w", err)
 		}
 	}
-	all, err := overview.Diff(sent, has, clusters, only)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(output.Print(cmd.OutOrStdout(), all, all.Text()), all.Err())
+	return overview.Diff(proxy, sent, has, clusters, only)
 }

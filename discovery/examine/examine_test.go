@@ -101,6 +101,10 @@ func TestRestIsBounded(t *testing.T) {
 	if !strings.HasSuffix(v.Rest(), "host a and 3 more") {
 		t.Errorf("%q", v.Rest())
 	}
+	v.NotJudged = []string{"what source a\x1b[2J\nb has not sent yet"}
+	if !strings.HasSuffix(v.Rest(), `source a\x1b[2J\nb has not sent yet`) {
+		t.Errorf("%q", v.Rest())
+	}
 }
 
 // An Ingress is judged by the Services of the files, if there are any, and one that is applied by those of the directory.

@@ -102,5 +102,5 @@ func (v Verdict) Rest() string {
 	if more := len(v.NotJudged) - len(named); more > 0 {
 		rest = fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("not judged, for %s: %s%s", v.reason, strings.Join(named, ", "), rest)
+	return model.OneLine(fmt.Sprintf("not judged, for %s: %s%s", v.reason, strings.Join(named, ", "), rest))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/examine"
@@ -115,5 +116,18 @@ func TestARoadInAWideMesh(t *testing.T) {
 		if shared := strings.Contains(road.Text(), "0.0.0.0_80: to which virtualOutbound passes the intercepted connection [ServiceEntry shop/s0 at mesh.yaml:2; ServiceEntry shop/s1 at "); shared != (!q.TCP) {
 			t.Errorf("the listener's origins are not told in\n%s", road.Text())
 		}
+	}
+}
+
+// Texts that a tenant or a question chooses, such as the locality of an endpoint, neither command a terminal nor begin a line of their own.
+func TestTextsStayInTheirLines(t *testing.T) {
+	text := strings.Replace(sides, "endpoints: [", `endpoints: [{address: 10.0.0.8, locality: "r\e[2J\noutcome       200 from the proxy"}, `, 1)
+	road, err := Question{From: "shop/plain", To: "server.test", Method: "GET", Path: "/\x1b[31m\u202e"}.Answer(meshOf(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := road.Text()
+	if !strings.Contains(said, `healthy in r\x1b[2J\noutcome       200`) || !strings.Contains(said, `it gets /\x1b[31m\u202e of`) || strings.ContainsFunc(said, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+		t.Errorf("got %q", said)
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Text returns the road in lines, its end last.
+// Text returns the road in lines, its end last. Parts of them are the choice of tenants, as an endpoint's locality is: none leaves its line.
 func (r Road) Text() string {
 	var b strings.Builder
 	line := func(kind, format string, args ...any) {
-		b.WriteString(strings.TrimRight(fmt.Sprintf("%-13s %s", kind, fmt.Sprintf(format, args...)), " ") + "\n")
+		b.WriteString(model.OneLine(strings.TrimRight(fmt.Sprintf("%-13s %s", kind, fmt.Sprintf(format, args...)), " ")) + "\n")
 	}
 	line("from", "%s", r.title())
 	line("to", "%s at %s", r.To, r.At)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -41,10 +42,16 @@ func Usage(program string, faults ...error) error {
 }
 
 // Report writes the error with which a command ends, after the program's name. To a usage error it adds how to get the
-// usage. command is the full command: "agent proxy".
+// usage. command is the full command: "agent proxy". Words of others in it, as of a server, do not command a terminal.
 func Report(w io.Writer, command string, err error) {
 	program, _, _ := strings.Cut(command, " ")
-	fmt.Fprintf(w, "%s: %v\n", program, err)
+	text := strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, err.Error())
+	fmt.Fprintf(w, "%s: %s\n", program, text)
 	if errors.As(err, &UsageError{}) {
 		fmt.Fprintf(w, "Run '%s --help' for usage.\n", command)
 	}

@@ -30,11 +30,26 @@ func TestStatusAndConfig(t *testing.T) {
 	defer old.Close()
 	at := func(address string, args ...string) []string { return append(args, "--httpAddr", address) }
 	here := server.Listener.Addr().String()
+	another := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })) // some other program
+	defer another.Close()
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`null`)) }))
+	defer empty.Close()
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "a\x1b[2J\x9b1m\u009b\nb", http.StatusNotFound)
+	}))
+	defer hostile.Close()
+	other, none := another.Listener.Addr().String(), empty.Listener.Addr().String()
 	for _, test := range []struct {
 		args []string
 		code int
 		said string
 	}{
+		{at(other, "config", "web.shop"), 1, "it has no types; is it a discovery of this version?"},
+		{at(other, "config", "web.shop", "routes", "-o", "json"), 1, "it has no types; is it a discovery of this version?"},
+		{at(none, "config", "web.shop"), 1, "it has no types; is it a discovery of this version?"},
+		{at(none, "status", "-o", "json"), 1, "read /debug/proxies: it has no list; is it a discovery of this version?"},
+		{at(other, "explain", "--from", "a", "--to", "b"), 1, "read /debug/explain: there is no road in it; is it a discovery of this version?"},
+		{at(hostile.Listener.Addr().String(), "config", "web.shop"), 1, "web.shop: a [2J\ufffd1m \nb\n"},
 		{at(here, "status"), 0, "shop/web: refuses LDS at 0001-01-01T00:00:00Z: no such filter\nshop/web: old-envoy: it is old\n"},
 		{at(here, "status", "web"), 0, "shop/web  sidecar  none"},
 		{at(here, "status", "-o", "json"), 0, `"code": "old-envoy"`},

@@ -39,7 +39,10 @@ func Explain(ctx context.Context, at At, q explain.Question) (road explain.Road,
 	if err != nil {
 		return road, err
 	}
-	if err := json.Unmarshal(text, &road); err != nil {
+	if err = json.Unmarshal(text, &road); err == nil && road.To == "" {
+		err = errors.New("there is no road in it") // another program's JSON
+	}
+	if err != nil {
 		return road, fmt.Errorf("read /debug/explain: %w; is it a discovery of this version?", err)
 	}
 	return road, nil

@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -136,7 +137,10 @@ func (p Proxy) rank() int {
 // NAMESPACE/NAME; "" keeps all.
 func Read(text []byte, named string) (out []Proxy, err error) {
 	var all []Proxy
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err = json.Unmarshal(text, &all); err == nil && all == nil {
+		err = errors.New("it has no list")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read /debug/proxies: %w; is it a discovery of this version?", err)
 	}
 	if named == "" {

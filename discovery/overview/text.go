@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -96,8 +97,11 @@ func Types() []string { return slices.Sorted(maps.Keys(types)) }
 
 // ReadResources reads the JSON of a proxy's resources, and keeps those of one type, "" for all. names has a line for each.
 func ReadResources(text []byte, only string) (r Resources, names string, err error) {
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, "", fmt.Errorf("read /debug/config_dump: %w", err)
+	if err = json.Unmarshal(text, &r); err == nil && len(r) == 0 { // a type of which nothing was sent has an empty list
+		err = errors.New("it has no types")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read /debug/config_dump: %w; is it a discovery of this version?", err)
 	}
 	if only != "" {
 		r = Resources{types[only]: r[types[only]]}

@@ -16,7 +16,7 @@ func TestDumpIsOfOneProxy(t *testing.T) {
 		in := newTown(r, model.PreferNone)
 		const id = "sidecar~10.0.0.9~web.default~default.svc.cluster.local"
 		in.proxy(content.SotW, "web", "10.0.0.9")
-		time.Sleep(time.Second)
+		<-time.After(time.Second) // of the bubble
 		again := r.connect(content.SotW)
 		again.node.Id = id
 		again.want("fewer endpoints", again.subscribe(content.EDS, adstest.Cluster("any")), "eds:"+adstest.Cluster("any"))

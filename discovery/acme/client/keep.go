@@ -151,7 +151,8 @@ func (c *Client) toForget(now time.Time) (out []acme.Record) {
 			r.Unneeded = now
 			c.records[key] = r
 		}
-		old := r.Old(now) && !c.secrets.uses(r) && now.Sub(r.Unneeded) > forgetPause
+		late := now.Sub(r.Unneeded) > forgetPause || r.Order == "" && r.Failures == 0
+		old := r.Old(now) && !c.secrets.uses(r) && late
 		if !c.under[key] && (old || slices.Contains(excess, key)) {
 			delete(c.records, key)
 			delete(c.unsaved, key)

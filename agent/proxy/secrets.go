@@ -69,7 +69,7 @@ func (s *secrets) resume(c *carriage) {
 // refuse, such as a half-written one, and does not withdraw a secret whose files are gone: so an Envoy that is started
 // again has the last good secrets.
 func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
-	own, files := s.own, s.files
+	own, files, kept := s.own, s.files, unasked{}
 	f := fileWatch{ticks: make(chan struct{}, 1), log: s.log}
 	defer f.stop()
 	changes := time.NewTimer(recheck)
@@ -81,8 +81,9 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 		} // else the fault is reported with the other faults of the certificates
 		names := s.server.Asked()
 		f.follow(ctx, names)
-		var seen []sds.Seen
-		files, seen = sds.OfFiles(names, files, cert.ReadFile, time.Now())
+		asked, seen := sds.OfFiles(names, files, cert.ReadFile, time.Now())
+		kept.keep(asked, files, names, time.Now())
+		files = asked
 		s.report(seen)
 		all := maps.Clone(files)
 		maps.Copy(all, own)

@@ -69,7 +69,8 @@ func closedPeerAuthentication(read *security.PeerAuthentication, faults []Proble
 	out := &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_STRICT}}
 	r := &report{read: func() places { return places{{}} }} // nobody has judged a selector beside what cannot be read
 	selector(r.root().at("selector"), read.Selector)
-	unclear := r.counts[Error] > 0 || slices.ContainsFunc(faults, func(p Problem) bool {
+	labels := len(read.GetSelector().GetMatchLabels())
+	unclear := r.counts[Error] > 0 || labels == 0 && len(read.PortLevelMtls) > 0 || slices.ContainsFunc(faults, func(p Problem) bool {
 		top, _, _ := strings.Cut(p.Path, ".")
 		elsewhere := top == "metadata" || top == "apiVersion" || top == "kind" ||
 			strings.HasPrefix(p.Path, "spec.mtls") || strings.HasPrefix(p.Path, "spec.portLevelMtls")
@@ -78,7 +79,7 @@ func closedPeerAuthentication(read *security.PeerAuthentication, faults []Proble
 	switch {
 	case unclear:
 		out.Selector = &selection.WorkloadSelector{}
-	case len(read.GetSelector().GetMatchLabels()) > 0:
+	case labels > 0:
 		out.Selector = read.Selector
 	}
 	return out

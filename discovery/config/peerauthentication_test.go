@@ -36,7 +36,7 @@ func TestPeerAuthentication(t *testing.T) {
 		"a number that is not known":   {text: "spec: {mtls: {mode: 4}}", fault: `spec.mtls.mode: is 4`, closed: strictAll},
 		"a mode without its field":     {text: "spec: {mtls: STRICT}", fault: `spec.mtls: is "STRICT", want an object`, closed: strictAll},
 		"a field that is not known":    {text: "spec: {mtlss: {mode: PERMISSIVE}}", fault: `spec.mtlss: unknown field "mtlss"`, closed: strictAll},
-		"a port of the whole mesh":     {text: "spec: {portLevelMtls: {80: {mode: STRICT}}}", fault: `spec.portLevelMtls: is given without a selector`, closed: strictAll},
+		"a port of the whole mesh":     {text: "spec: {portLevelMtls: {80: {mode: STRICT}}}", fault: `spec.portLevelMtls: is given without a selector`, closed: strictAny},
 		"ports without one":            {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {}}", fault: `spec.portLevelMtls: has no port`, closed: strictWeb},
 		"port 0":                       {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {0: {}}}", fault: `spec.portLevelMtls.0: the port is 0, want 1 to 65535`, closed: strictWeb},
 		"a port above all":             {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {65536: {}}}", fault: `spec.portLevelMtls.65536: the port is 65536`, closed: strictWeb},

@@ -12,6 +12,7 @@ func TestReport(t *testing.T) {
 		want string
 	}{
 		{errors.New("no room"), "agent: no room\n"},
+		{errors.New("a server says \x1b[2J\r\nin two lines\u009b"), "agent: a server says  [2J \nin two lines \n"},
 		{Usage("agent", errors.New("--a: x"), errors.New("B: y")), "agent: --a: x\nagent: B: y\nRun 'agent proxy --help' for usage.\n"},
 	} {
 		var out strings.Builder

@@ -91,11 +91,7 @@ func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
 	if err != nil || state.Rotation.Phase != "" {
 		return state.Rotation, nil, err
 	}
-	info, err := os.Stat(filepath.Join(dir, ca.KeyFile))
-	if err != nil {
-		return ca.Rotation{}, nil, err
-	}
-	if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
+	if err := readable(dir, ca.KeyFile); err != nil {
 		return ca.Rotation{}, nil, err
 	}
 	files, r, err := ca.BeginRotation(state.Authority, at)
@@ -112,10 +108,29 @@ func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
 	}, err
 }
 
-// mine returns an error where root would write files that their owner, the user of discovery, could not read.
+// readable returns an error where root would write files that the user of discovery could not read. That user owns the first of the named files that is
+// there, or else the directory.
+func readable(dir string, names ...string) error {
+	for _, name := range append(names, ".") {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
+			return fmt.Errorf("%s %w", filepath.Join(dir, name), err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// mine returns an error where root would write files that their owner could not read.
 func mine(owner, user int) error {
 	if user == 0 && owner != 0 {
-		return fmt.Errorf("%s belongs to the user %d, who could not read what root writes: run the command as that user", ca.KeyFile, owner)
+		return fmt.Errorf("belongs to the user %d, who could not read what root writes: run the command as that user", owner)
 	}
 	return nil
 }

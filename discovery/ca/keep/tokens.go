@@ -23,6 +23,9 @@ func (t Tokens) Create(_ context.Context, namespace, account string, ttl time.Du
 	if err := os.MkdirAll(string(t), 0o700); err != nil {
 		return ca.Token{}, "", fmt.Errorf("make the directory of the authority: %w", err)
 	}
+	if err := t.readable(); err != nil {
+		return ca.Token{}, "", err
+	}
 	err = t.change(func(all ca.Tokens) (ca.Tokens, error) {
 		all, made, text, err = all.Add(namespace, account, ttl, once, now)
 		return all, err
@@ -52,8 +55,14 @@ func (t Tokens) List(_ context.Context) (ca.Tokens, error) {
 
 // Revoke revokes a join token. Certificates that it has brought live on, and are renewed.
 func (t Tokens) Revoke(_ context.Context, id string) error {
+	if err := t.readable(); err != nil {
+		return err
+	}
 	return t.change(func(all ca.Tokens) (ca.Tokens, error) { return all.Revoke(id) })
 }
+
+// readable returns an error where root would make the file one that discovery cannot read, so that no machine could join, or a lock that it cannot take.
+func (t Tokens) readable() error { return readable(string(t), tokensFile, lockFile, ca.KeyFile) }
 
 // Redeem returns the join token of a text that is shown with a key. Its use is stored before it returns.
 func (t Tokens) Redeem(_ context.Context, text string, key ca.Key, now time.Time) (used ca.Token, err error) {

@@ -59,11 +59,11 @@ func TestAFullDiskWhenACertificateArrives(t *testing.T) {
 				t.Fatalf("the certificate of order %d is served, want 1", n)
 			}
 			w.says(t, "", "")
-			w.issuer.before = func(path string) {
+			w.issuer.whenAsked(func(path string) {
 				if path == "finalize" && w.issuer.count() == 2 {
 					lab.Fill(t, ballast)
 				}
-			}
+			})
 			pass(certificateLife * 3 / 4) // it is renewed, and cannot be kept
 			if n := w.serial(t); n != 2 || w.issuer.count() != 2 {
 				t.Errorf("the certificate of order %d of %d is served, want 2 of 2", n, w.issuer.count())
@@ -82,7 +82,7 @@ func TestAFullDiskWhenACertificateArrives(t *testing.T) {
 				w.says(t, noSpace, "")
 			}
 			asked := 0
-			w.issuer.before = func(string) { asked++ }
+			w.issuer.whenAsked(func(string) { asked++ })
 			pass(24 * time.Hour) // it has ended long ago: nothing can be ordered
 			if n := w.serial(t); n != 2 || w.issuer.count() != 2 || asked > 0 {
 				t.Errorf("on a full disk the certificate of order %d of %d is served, and %d requests were sent, want 2 of 2 and none", n, w.issuer.count(), asked)
@@ -114,11 +114,11 @@ func TestAFullDiskWhenAnOrderIsMade(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newSharedWorld(t)
 			dir := filepath.Join(disk, "acme")
-			w.issuer.before = func(path string) {
+			w.issuer.whenAsked(func(path string) {
 				if path == "new" && w.issuer.count() == 0 {
 					lab.Fill(t, ballast)
 				}
-			}
+			})
 			stop := w.startWith(w.at, Directory(dir))
 			pass(time.Hour)
 			if n := w.serial(t); n != 1 || w.issuer.count() != 1 {

@@ -23,9 +23,9 @@ import (
 type fulfiller struct {
 	t      *testing.T
 	answer func(token string) string // what gateways answer, wherever one asks
-	before func(path string)         // is called before a request is answered; nil for nothing
 
 	mu     sync.Mutex
+	before func(path string) // see whenAsked
 	orders []time.Time
 	proven map[string]bool
 	chains map[string][]byte
@@ -36,6 +36,13 @@ const certificateLife = 3 * time.Hour
 
 func newFulfiller(t *testing.T) *fulfiller {
 	return &fulfiller{t: t, proven: map[string]bool{}, chains: map[string][]byte{}}
+}
+
+// whenAsked has a function called before each further request is answered.
+func (f *fulfiller) whenAsked(do func(path string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = do
 }
 
 func (f *fulfiller) count() int {
@@ -49,8 +56,11 @@ func (f *fulfiller) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	if f.before != nil {
-		f.before(strings.Split(r.URL.Path, "/")[1])
+	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		before(strings.Split(r.URL.Path, "/")[1])
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Replay-Nonce", "n")

@@ -120,8 +120,8 @@ var blows = []blow{
 	{"kill a newcomer", func(c *chaos) { c.kill("starting", syscall.SIGKILL) }, false},
 	{"kill the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
 	{"freeze the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
-	{"fill the disk", func(c *chaos) { fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
-	{"fill the shared memory", func(c *chaos) { fill(c.t, "/dev/shm/ballast") }, false},
+	{"fill the disk", func(c *chaos) { lab.Fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
+	{"fill the shared memory", func(c *chaos) { lab.Fill(c.t, "/dev/shm/ballast") }, false},
 	{"replace the binary by rubbish", func(c *chaos) {
 		if _, err := os.Stat(c.binary + ".good"); err != nil {
 			c.must(os.Rename(c.binary, c.binary+".good"))

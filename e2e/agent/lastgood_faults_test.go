@@ -117,7 +117,7 @@ func TestLastGoodOnAFullDisk(t *testing.T) {
 		lab.MountTmpfs(t, dir, "size=1m,mode=700", 0)
 		w := newWorld(t)
 		o := startOutage(t, w, "--configPath", dir)
-		fill(t, filepath.Join(dir, "ballast"))
+		lab.Fill(t, filepath.Join(dir, "ballast"))
 		for i := range 20 {
 			w.Service(fmt.Sprintf("other-%d.test", i), w.Backend("other"))
 		}

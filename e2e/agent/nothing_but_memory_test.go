@@ -31,11 +31,11 @@ func TestCrashNeedsNothingButMemory(t *testing.T) {
 		}{
 			{"the disk is full", func() {
 				keepOpen(t, filepath.Join(dir, "*.json"))
-				fill(t, filepath.Join(dir, "ballast"))
+				lab.Fill(t, filepath.Join(dir, "ballast"))
 			}, "bootstrap not written: Envoy gets it in memory"},
 			{"the shared memory is full", func() {
 				keepOpen(t, "/dev/shm/envoy_*")
-				fill(t, "/dev/shm/ballast")
+				lab.Fill(t, "/dev/shm/ballast")
 			}, "no hot restart: handovers are side by side"},
 			{"the binary is rubbish", func() {
 				s.must(os.WriteFile(binary+"~", []byte("rubbish"), 0o755))

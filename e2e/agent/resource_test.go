@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,29 +21,13 @@ func (s *standalone) endsWith(code int, want string) {
 	}
 }
 
-// fill writes a file until the file system is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for block := make([]byte, 4096); err == nil; {
-		_, err = file.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("fill %s: %v", path, err)
-	}
-}
-
 // A configPath that cannot be written is a clear error.
 func TestConfigPathUnusable(t *testing.T) {
 	t.Parallel()
 	lab.InMountNamespace(t, func(t *testing.T) {
 		full, frozen := lab.ShortDir(t), lab.ShortDir(t)
 		lab.MountTmpfs(t, full, "size=64k", 0)
-		fill(t, filepath.Join(full, "ballast"))
+		lab.Fill(t, filepath.Join(full, "ballast"))
 		lab.MountTmpfs(t, frozen, "size=64k", syscall.MS_RDONLY)
 		for path, want := range map[string]string{
 			full:   "no space left on device; free some space there",
@@ -65,7 +48,7 @@ func TestDiskFillsUp(t *testing.T) {
 		lab.MountTmpfs(t, dir, "size=256k", 0)
 		s := startStandalone(t, "--configPath", dir)
 		ballast := filepath.Join(dir, "ballast")
-		fill(t, ballast)
+		lab.Fill(t, ballast)
 		s.configure(2)
 		s.must(s.awaitStatus(30*time.Second, "a refusal", func(a agentStatus) bool {
 			return a.Refusal != nil && strings.Contains(a.Refusal.Reason, "no space left on device")

@@ -31,11 +31,11 @@ func TestUpgradeNeedsNothingButMemory(t *testing.T) {
 		}{
 			{"the disk is full", func() {
 				keepOpen(t, filepath.Join(dir, "*.json"))
-				fill(t, filepath.Join(dir, "ballast"))
+				lab.Fill(t, filepath.Join(dir, "ballast"))
 			}},
 			{"the shared memory is full", func() {
 				keepOpen(t, "/dev/shm/envoy_*")
-				fill(t, "/dev/shm/ballast")
+				lab.Fill(t, "/dev/shm/ballast")
 			}},
 			{"the binary is rubbish", func() {
 				s.must(os.WriteFile(binary+"~", []byte("rubbish"), 0o755))

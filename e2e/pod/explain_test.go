@@ -5,7 +5,6 @@ package pod
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -122,18 +121,7 @@ func (w *workload) repeats(port string) {
 	l, err := w.Listen(operator, "tcp", "[::]:"+port)
 	check(w.mesh.t, err)
 	w.mesh.t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(c, c)
-			}()
-		}
-	}()
+	go echoes(l)
 }
 
 // page returns a page of discovery, which it shows its own machine.

@@ -31,7 +31,7 @@ func closedPolicy(p *security.AuthorizationPolicy, faults []Problem) *security.A
 		seen[f.Path] = true
 		all = closePath(p, f.Path) || all
 	}
-	r := &report{read: func() places { return places{{}} }}
+	r := newPlaceless()
 	r.root().selector(p.Selector)
 	if r.counts[Error] > 0 || p.TargetRef != nil || len(p.TargetRefs) > 0 {
 		p.Selector, p.TargetRef, p.TargetRefs = nil, nil, nil

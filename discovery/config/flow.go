@@ -71,5 +71,5 @@ func (p *plain) flowValue(text string, depth int) (*yaml.Node, string) {
 
 // isPlainInFlow reports whether a text can only be a scalar without quotes within a flow, where more has a meaning.
 func isPlainInFlow(text string) bool {
-	return isPlain(text) && !strings.ContainsAny(text, "[]{},?#\"'") && !strings.Contains(text, ": ") && text[len(text)-1] != ':' && text[len(text)-1] != ' '
+	return isScalar(text) && !strings.ContainsAny(text, "[]{},?#\"'") && text[len(text)-1] != ' '
 }

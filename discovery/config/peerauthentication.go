@@ -67,7 +67,7 @@ func selector(f field, s *selection.WorkloadSelector) {
 // that it could have named. That is its selector, if the selector has no fault; else, by a selector without labels, each workload.
 func closedPeerAuthentication(read *security.PeerAuthentication, faults []Problem) *security.PeerAuthentication {
 	out := &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_STRICT}}
-	r := &report{read: func() places { return places{{}} }} // nobody has judged a selector beside what cannot be read
+	r := newPlaceless() // nobody has judged a selector beside what cannot be read
 	selector(r.root().at("selector"), read.Selector)
 	labels := len(read.GetSelector().GetMatchLabels())
 	unclear := r.counts[Error] > 0 || labels == 0 && len(read.PortLevelMtls) > 0 || slices.ContainsFunc(faults, func(p Problem) bool {

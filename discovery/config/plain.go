@@ -189,7 +189,7 @@ func (p *plain) oneLine(text string) *yaml.Node {
 	default:
 		value, _, _ := strings.Cut(text, " #")
 		value = strings.TrimRight(value, " ")
-		if isPlain(value) && !strings.Contains(value, ": ") && value[len(value)-1] != ':' {
+		if isScalar(value) {
 			n = p.scalar(value, 0, p.line)
 		}
 	}
@@ -212,6 +212,11 @@ func (p *plain) quoted(text string) (*yaml.Node, string) {
 		style = yaml.SingleQuotedStyle
 	}
 	return p.scalar(value, style, p.line), rest
+}
+
+// isScalar reports whether a text can only be a scalar without quotes, and not a key too.
+func isScalar(text string) bool {
+	return isPlain(text) && !strings.Contains(text, ": ") && text[len(text)-1] != ':'
 }
 
 // isPlain reports whether a text can only be the beginning of a scalar without quotes.

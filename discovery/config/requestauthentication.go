@@ -142,7 +142,7 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 		seen[f.Path] = true
 	}
 	for i, rule := range p.JwtRules { // nobody has judged the rules of an object of which a part cannot be read
-		r := &report{read: func() places { return places{{}} }}
+		r := newPlaceless()
 		r.root().at("jwtRules").item(i).tokenRule(rule)
 		for _, f := range r.named {
 			switch {
@@ -154,7 +154,7 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 			}
 		}
 	}
-	r := &report{read: func() places { return places{{}} }}
+	r := newPlaceless()
 	r.root().selector(p.Selector)
 	if r.counts[Error] > 0 || p.TargetRef != nil || len(p.TargetRefs) > 0 {
 		p.Selector, p.TargetRef, p.TargetRefs = nil, nil, nil

@@ -248,6 +248,19 @@ func TestHandover(t *testing.T) {
 			step{72 * s, tick{}, []action{check{b}}},
 			step{72 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
 		)},
+		{"a change between two lives ends a handover whose check is under way", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []action{check{b}}},
+			step{12 * s, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
+			step{13 * s, exited{0, crash}, nil},
+			step{13 * s, configured{c}, []action{start{launch(0, 2, 0, c)}}},
+			step{13 * s, checked{b, true, ""}, nil},
+			step{14 * s, exited{0, refuses}, nil},
+			step{16 * s, tick{}, []action{start{launch(0, 3, 0, a)}}}, // what had served
+			step{16 * s, live{0}, nil},
+			step{17 * s, tick{}, []action{check{c}}},
+			step{17 * s, checked{c, true, "no such field"}, nil},
+		)},
 		{"the next good configuration after a refused one works", serving(
 			step{10 * s, configured{b}, nil},
 			step{11 * s, tick{}, []action{check{b}}},

@@ -195,7 +195,7 @@ func (w *world) leave() {
 	if err := carried.Check(); err != nil {
 		w.t.Fatalf("it leaves a state that is refused: %v: %+v", err, carried)
 	}
-	w.state = carried.state(w.now)
+	w.state, w.checks = carried.state(w.now), nil
 }
 
 func (w *world) started(l Launch) {
@@ -259,9 +259,27 @@ func (w *world) invariants(happened event) {
 		w.t.Fatalf("after %T: in service though drained", happened)
 	case w.drained && s.stopping.stage == notStopping && slices.ContainsFunc(s.epochs, undrained):
 		w.t.Fatalf("after %T: serves though drained: %+v", happened, w.alive)
+	case s.stopping.stage == notStopping && !w.goesOn():
+		w.t.Fatalf("after %T: a handover that nothing ends: %+v, alive are %+v, checks of %+v", happened, s.handover, w.alive, w.checks)
 	case hopeful > 3:
 		w.t.Fatalf("after %T: %d processes: %+v", happened, hopeful, w.alive)
 	}
+}
+
+// goesOn reports whether an event is to come for which the handover waits.
+func (w *world) goesOn() bool {
+	newest := w.state.newest()
+	switch h := w.state.handover; h.stage {
+	case quiet, refused:
+		return !h.due.IsZero()
+	case checking:
+		return slices.Contains(w.checks, w.state.desired)
+	case gated:
+		return !h.due.IsZero() || len(w.alive) > 1 || newest == nil || newest.killed || newest.liveAt.IsZero()
+	case starting, restoring:
+		return newest != nil && newest.liveAt.IsZero()
+	}
+	return true
 }
 
 // undrained reports whether an epoch serves and has received no order to drain.

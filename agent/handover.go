@@ -51,7 +51,10 @@ func (d *decision) configured(config Config) {
 	d.desired, d.refusal, d.failures = config, refusal{}, 0
 	switch newest := d.newest(); {
 	case newest == nil:
-		d.start(config, false) // without a check before: no other epoch serves yet, so Envoy may refuse it at start
+		// Without a check before: no other epoch serves, so Envoy may refuse it at start. A handover that began before the last one
+		// died ends here, for the result of its check is outdated.
+		d.handover = handover{}
+		d.start(config, false)
 	case d.awaitsNewcomer():
 		// The running handover is finished first.
 	case newest.Config == config && !d.mustRefresh():

@@ -17,6 +17,9 @@ func (d *decision) failed(gone epoch, exit Exit) {
 		d.earn(d.now.Sub(gone.liveAt))
 	}
 	d.note(Failed, gone.Epoch, exit.String())
+	if d.awaitsNewcomer() {
+		d.restored() // both have died: what starts now takes over from nobody
+	}
 	refused := d.good == Config{} && exit.Code == 1
 	d.failures++
 	if d.failures > d.budget(refused)+d.saved {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,8 @@ type chaos struct {
 	random   *rand.Rand
 	revision int
 	struck   []string
+	excused  bool   // requests of this bout may fail
+	ended    []int  // processes that were told to
 	proxy    string // the agent's configPath, a small file system
 	binary   string // of Envoy
 	flags    []string
@@ -44,7 +47,10 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-chaos-seed %d", seed)
-	lab.InMountNamespace(t, func(t *testing.T) { runChaos(t, seed) })
+	lab.InMountAndNetworkNamespace(t, func(t *testing.T) {
+		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // with full shared memory handovers are side by side
+		runChaos(t, seed)
+	})
 }
 
 func runChaos(t *testing.T, seed uint64) {
@@ -73,12 +79,11 @@ func runChaos(t *testing.T, seed uint64) {
 func (c *chaos) bout() {
 	c.t.Helper()
 	load := lab.StartLoad(c.address, "http://"+c.address+"/", 3, 3)
-	excused := false
-	c.struck = nil
+	c.struck, c.excused, c.ended = nil, false, nil
 	for range 1 + c.random.IntN(4) {
 		b := blows[c.random.IntN(len(blows))]
 		c.struck = append(c.struck, b.name)
-		excused = excused || b.excuses
+		c.excused = c.excused || b.excuses
 		b.strike(c)
 		c.oneServes()
 		<-time.After(time.Duration(c.random.IntN(400)) * time.Millisecond)
@@ -87,7 +92,7 @@ func (c *chaos) bout() {
 	c.cure()
 	c.settle(40 * time.Second)
 	requests, failures := load.Stop()
-	if len(failures) > 0 && !excused {
+	if len(failures) > 0 && !c.excused {
 		c.t.Errorf("%d of %d requests failed after %s; the first: %q", len(failures), requests, c.told(), failures[:min(3, len(failures))])
 	}
 	c.t.Logf("%d requests, %d failed: %s", requests, len(failures), c.told())
@@ -117,7 +122,7 @@ var blows = []blow{
 	{"kill the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGKILL) }, true},
 	{"freeze the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGSTOP) }, true},
 	{"end the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGTERM) }, true},
-	{"kill a newcomer", func(c *chaos) { c.kill("starting", syscall.SIGKILL) }, false},
+	{"kill a newcomer", (*chaos).killNewcomer, false},
 	{"kill the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
 	{"freeze the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
 	{"fill the disk", func(c *chaos) { lab.Fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
@@ -167,15 +172,20 @@ func (c *chaos) cure() {
 	}
 }
 
-func (c *chaos) kill(state string, signal syscall.Signal) {
+// kill signals the epoch in a state, and returns its process, 0 where there is none.
+func (c *chaos) kill(state string, signal syscall.Signal) int {
 	a, err := c.ask()
 	c.must(err)
 	for _, e := range a.Epochs {
 		if e.State == state && e.Pid != 0 {
 			_ = syscall.Kill(e.Pid, signal)
-			return
+			if signal != syscall.SIGSTOP {
+				c.ended = append(c.ended, e.Pid)
+			}
+			return e.Pid
 		}
 	}
+	return 0
 }
 
 // oneServes reports more processes than a handover explains: a parent that the newcomer has just replaced may count as
@@ -194,12 +204,16 @@ func (c *chaos) oneServes() {
 	}
 }
 
-// settle waits until one epoch serves alone, and does so: what has just been frozen is said to serve for another second.
+// settle waits until one epoch serves alone, and does so: what has just been frozen is said to serve for another second, and what
+// was told to end may serve for another moment.
 func (c *chaos) settle(limit time.Duration) {
 	c.t.Helper()
 	c.must(lab.Eventually(limit, func() error {
 		if _, err := lab.Get("http://" + c.address); err != nil {
 			return err
+		}
+		if i := slices.IndexFunc(c.ended, lab.Alive); i >= 0 {
+			return fmt.Errorf("process %d has not ended, after %s", c.ended[i], c.told())
 		}
 		a, err := c.ask()
 		alone := err == nil && len(a.Epochs) == 1 && a.Epochs[0].State == "serving"

@@ -31,9 +31,17 @@ func InNetworkNamespace(t *testing.T, test func(t *testing.T)) {
 func InMountNamespace(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	inNamespaces(t, syscall.CLONE_NEWNS, func(t *testing.T) {
-		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			t.Fatalf("keep mounts private: %v", err)
-		}
+		privateMounts(t)
+		test(t)
+	})
+}
+
+// InMountAndNetworkNamespace is InMountNamespace and InNetworkNamespace in one.
+func InMountAndNetworkNamespace(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, func(t *testing.T) {
+		privateMounts(t)
+		loopbackUp(t)
 		test(t)
 	})
 }
@@ -42,11 +50,7 @@ func InMountNamespace(t *testing.T, test func(t *testing.T)) {
 // API server takes no loopback address as an endpoint.
 func InPodNetwork(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	inNamespaces(t, syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, func(t *testing.T) {
-		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			t.Fatalf("keep mounts private: %v", err)
-		}
-		loopbackUp(t)
+	InMountAndNetworkNamespace(t, func(t *testing.T) {
 		if output, err := exec.Command("ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo").CombinedOutput(); err != nil {
 			t.Fatalf("lead addresses to loopback: %v: %s", err, output)
 		}
@@ -120,6 +124,13 @@ func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {
 	t.Logf("in namespaces of its own:\n%s", output)
 	if err != nil {
 		t.Errorf("in namespaces of its own: %v (not root? the kernel must grant user namespaces)", err)
+	}
+}
+
+func privateMounts(t *testing.T) {
+	t.Helper()
+	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatalf("keep mounts private: %v", err)
 	}
 }
 

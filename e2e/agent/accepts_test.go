@@ -15,25 +15,25 @@ func (c *chaos) killNewcomer() {
 	if pid == 0 {
 		return
 	}
-	if c.accepts(pid) {
+	if c.accepts(c.proxy, pid) {
 		c.excused = true
 		c.struck = append(c.struck, "which accepted already")
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL) // perhaps it has ended
 }
 
-// accepts reports whether an epoch has connections of clients, or alone listens for them: those that nobody has accepted are lost
-// with the last listener.
-func (c *chaos) accepts(pid int) bool {
+// accepts reports whether an epoch has connections of clients, or alone of those in a configPath listens for them: those that nobody
+// has accepted are lost with the last listener.
+func (s *standalone) accepts(configPath string, pid int) bool {
 	table, err := os.ReadFile("/proc/self/net/tcp")
-	c.must(err)
+	s.must(err)
 	own, others := socketsOf(pid), map[string]bool{}
-	for _, other := range envoysIn(c.proxy) {
+	for _, other := range envoysIn(configPath) {
 		for socket := range socketsOf(other) {
 			others[socket] = others[socket] || other != pid
 		}
 	}
-	_, port, _ := strings.Cut(c.address, ":")
+	_, port, _ := strings.Cut(s.address, ":")
 	listens, shared := false, false
 	for line := range strings.Lines(string(table)) { // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …
 		f := strings.Fields(line)

@@ -187,7 +187,12 @@ func killNewcomers(t *testing.T, times int) {
 		delay := time.Duration(rand.IntN(150)) * time.Millisecond // long before that many clusters are ready
 		<-time.After(delay)
 		if a, err := s.ask(); err == nil && len(a.Epochs) == 2 && a.Epochs[1].State == "starting" {
-			_ = syscall.Kill(a.Epochs[1].Pid, syscall.SIGKILL)
+			signal, pid := syscall.SIGKILL, a.Epochs[1].Pid
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			if s.accepts(s.ConfigPath, pid) {
+				signal = syscall.SIGCONT // since the answer
+			}
+			_ = syscall.Kill(pid, signal)
 		}
 		s.must(s.awaitRevision(revision, handoverLimit))
 		s.must(s.awaitAlone(handoverLimit))

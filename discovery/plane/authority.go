@@ -93,14 +93,16 @@ func (p Place) Rotate(ctx context.Context, out io.Writer, abort bool) (err error
 	case p.Secret != "":
 		r, err = p.rotateShared(ctx, abort)
 	case abort:
-		return keep.Abort(cmp.Or(p.Dir, AuthorityDir), time.Now())
+		err = keep.Abort(cmp.Or(p.Dir, AuthorityDir), time.Now())
 	default:
 		r, err = keep.Rotate(cmp.Or(p.Dir, AuthorityDir), time.Now())
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("rotate the root: %w", err)
-	}
-	if !abort {
+	case abort:
+		_, err = fmt.Fprintln(out, "the rotation is aborted: the root is the one before, and a running discovery forgets the other within seconds")
+	default:
 		_, err = fmt.Fprintf(out, "from root %.16s to %.16s, %s: %s\n", r.Old, r.New, r.Phase, r.Waits)
 	}
 	return err

@@ -140,7 +140,7 @@ func Abort(dir string, at time.Time) error {
 	return locked(dir, func() error {
 		changes, err := toAbort(dir, at)
 		if err != nil {
-			return fmt.Errorf("abort the rotation: %w", err)
+			return err
 		}
 		return do(dir, changes)
 	})

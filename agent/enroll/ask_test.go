@@ -93,7 +93,7 @@ func TestAsk(t *testing.T) {
 	defer s.Close()
 	at, err := url.Parse(s.URL)
 	check(t, err)
-	csr, err := (&pending{}).request()
+	csr, err := (&pending{directory: &directory{path: t.TempDir()}}).request(nil)
 	check(t, err)
 	for name, c := range map[string]struct {
 		identity, token string

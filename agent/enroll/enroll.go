@@ -3,12 +3,7 @@ package enroll
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,7 +71,7 @@ func (e *Enrollment) Fault() string {
 
 // Run gets a certificate, and renews it, until ctx is done.
 func (e *Enrollment) Run(ctx context.Context) {
-	pending := &pending{}
+	pending := &pending{directory: e.dir}
 	for failures := 0; ctx.Err() == nil; {
 		now := time.Now()
 		h, broken := e.dir.read(now)
@@ -96,7 +91,9 @@ func (e *Enrollment) Run(ctx context.Context) {
 		if err == nil {
 			failures = 0
 			e.fault.Store(nil)
-			pending.key = nil
+			if err := pending.answered(); err != nil {
+				e.config.Log.Warn("the key of the request is not removed", "err", err)
+			}
 			continue
 		}
 		failures++
@@ -161,25 +158,13 @@ func (e *Enrollment) token() ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// pending is the key of a request that was not answered: a token that may be used once is for this key.
-type pending struct{ key *ecdsa.PrivateKey }
-
-func (p *pending) request() (csr []byte, err error) {
-	if p.key == nil {
-		if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			return nil, fmt.Errorf("make a key: %w", err)
-		}
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, p.key)
-	if err != nil {
-		return nil, fmt.Errorf("make a request: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
-}
-
 // renew asks once: by the certificate, and if that does not bring another one by the token.
 func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
-	csr, err := p.request()
+	var before *tls.Certificate
+	if h != nil {
+		before = &h.pair
+	}
+	csr, err := p.request(before)
 	if err != nil {
 		return err
 	}
@@ -192,7 +177,7 @@ func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
 	}
 	var faults []error
 	if h != nil {
-		a, err := e.ask(ctx, csr, append(append([]byte{}, roots...), h.roots...), &h.pair, "")
+		a, err := e.ask(ctx, csr, append(append([]byte{}, roots...), h.roots...), before, "")
 		if err == nil {
 			return e.take(a, p, h)
 		}
@@ -216,14 +201,9 @@ func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
 
 // take checks a certificate and puts it into the files.
 func (e *Enrollment) take(a answer, p *pending, before *held) error {
-	der, err := x509.MarshalPKCS8PrivateKey(p.key)
-	if err != nil {
-		return fmt.Errorf("write a key: %w", err)
-	}
-	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	now := time.Now()
 	clock := clockNote(a.Issued, now)
-	info, err := cert.Check([]byte(a.Chain), key, []byte(a.Roots), now)
+	info, err := cert.Check([]byte(a.Chain), p.text, []byte(a.Roots), now)
 	if err != nil && clock != "" {
 		err = fmt.Errorf("%w; %s", err, clock)
 	}
@@ -236,7 +216,7 @@ func (e *Enrollment) take(a answer, p *pending, before *held) error {
 	if before != nil && len(before.pair.Leaf.URIs) == 1 && len(info.URIs) == 1 && before.pair.Leaf.URIs[0].String() != info.URIs[0] {
 		e.config.Log.Warn("the certificate has another identity", "was", before.pair.Leaf.URIs[0].String(), "identity", info.URIs[0])
 	}
-	if err := e.dir.put([]byte(a.Chain), key, []byte(a.Roots)); err != nil {
+	if err := e.dir.put([]byte(a.Chain), p.text, []byte(a.Roots)); err != nil {
 		return fmt.Errorf("the certificate is not written: %w", err)
 	}
 	e.config.Log.Info("certificate received", "identity", info.URIs, "serial", info.Serial, "until", info.Ends, "notes", a.Notes)

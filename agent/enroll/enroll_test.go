@@ -190,6 +190,8 @@ func (f *fixture) serial() int64 {
 
 func (f *fixture) dir_() *directory { return f.Enrollment.dir }
 
+func (f *fixture) pending() *pending { return &pending{directory: f.dir_()} }
+
 // The first certificate comes by the token, the others by the certificate before, at half of its life and not at one time.
 func TestRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -338,7 +340,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 				a, err := good(ctx, csr, roots, with, token)
 				return change(a), err
 			}
-			if err := f.renew(t.Context(), nil, &pending{}); err == nil || !strings.Contains(err.Error(), "cannot be used") {
+			if err := f.renew(t.Context(), nil, f.pending()); err == nil || !strings.Contains(err.Error(), "cannot be used") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -352,8 +354,8 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, newAuthority(t, time.Hour), dir, "token")
 	defer f.Close()
-	check(t, f.renew(t.Context(), nil, &pending{}))
-	check(t, f.renew(t.Context(), nil, &pending{}))
+	check(t, f.renew(t.Context(), nil, f.pending()))
+	check(t, f.renew(t.Context(), nil, f.pending()))
 	check(t, filepath.WalkDir(f.dir, func(path string, e fs.DirEntry, err error) error {
 		check(t, err)
 		info, err := e.Info()

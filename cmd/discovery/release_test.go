@@ -15,6 +15,10 @@ func TestRelease(t *testing.T) {
 	asked := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Method + " " + r.URL.String()
+		if r.URL.Query().Get("source") == "other" {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
 		if r.URL.Query().Get("source") != "xds://a:1" {
 			http.Error(w, "it has no groups that are held", http.StatusConflict)
 			return
@@ -29,6 +33,7 @@ func TestRelease(t *testing.T) {
 		said string
 	}{
 		{[]string{"xds://a:1", "--httpAddr", address}, 0, "3 groups are no longer held"},
+		{[]string{"other", "--httpAddr", address}, 1, `answers "{}", which is not what discovery answers`},
 		{[]string{"b", "--httpAddr", address}, 1, "release b: it has no groups that are held"},
 		{[]string{"b", "--httpAddr", "127.0.0.1:1"}, 1, "connection refused"},
 		{nil, 2, "0 arguments, want SOURCE"},

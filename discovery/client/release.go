@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,5 +12,9 @@ import (
 // The error is the answer of a discovery that refuses, as when the source holds nothing.
 func Release(ctx context.Context, address, source string) (string, error) {
 	text, err := ask(ctx, http.MethodPost, Here(address), "/debug/release", url.Values{"source": {source}}, maxLine)
-	return strings.TrimSpace(string(text)), err
+	said := strings.TrimSpace(string(text))
+	if err == nil && !strings.HasSuffix(said, "no longer held") {
+		return "", fmt.Errorf("%s answers %.100q, which is not what discovery answers: want its --httpAddr", address, said)
+	}
+	return said, err
 }

@@ -1,8 +1,8 @@
 package fill
 
 import (
-	"errors"
 	"fmt"
+	"strconv"
 	"text/template/parse"
 )
 
@@ -116,7 +116,12 @@ func (s *state) function(n *parse.IdentifierNode, operands []parse.Node, dot any
 	if n.Ident == "and" || n.Ident == "or" {
 		return s.decide(n, operands, dot, before)
 	}
-	args := make([]any, 0, len(operands)+1)
+	// The number first, as text/template: an error is at the line of the function then.
+	got := len(operands) + len(before)
+	if want, counted := s.template.takes[n.Ident]; counted && got != want {
+		return nil, s.fault(n, "error calling %s: %w", n.Ident, wrong(got, strconv.Itoa(want)))
+	}
+	args := make([]any, 0, got)
 	for _, operand := range operands {
 		value, err := s.value(operand, dot)
 		if err != nil {
@@ -131,11 +136,9 @@ func (s *state) function(n *parse.IdentifierNode, operands []parse.Node, dot any
 	return value, nil
 }
 
-var errNoArguments = errors.New("wrong number of args: want at least 1 got 0")
-
 func (s *state) decide(n *parse.IdentifierNode, operands []parse.Node, dot any, before []any) (value any, err error) {
 	if len(operands)+len(before) == 0 {
-		return nil, s.fault(n, "%w", errNoArguments)
+		return nil, s.fault(n, "%w", wrong(0, "at least 1"))
 	}
 	decided := n.Ident == "or"
 	for _, operand := range operands {
@@ -149,15 +152,15 @@ func (s *state) decide(n *parse.IdentifierNode, operands []parse.Node, dot any, 
 	return value, nil
 }
 
-// number returns a constant as an int, or as a float64 where it is written as one.
+// number returns a constant as an int, or as a float64 or complex128 where it is written as one.
 func number(n *parse.NumberNode) (any, error) {
 	switch hexadecimal := len(n.Text) > 2 && n.Text[0] == '0' && (n.Text[1] == 'x' || n.Text[1] == 'X'); {
+	case n.IsComplex: // 0i too, which is an integer as well
+		return n.Complex128, nil
 	case n.IsFloat && n.Text[0] != '\'' && floating(n.Text, hexadecimal):
 		return n.Float64, nil
 	case n.IsInt && int64(int(n.Int64)) == n.Int64:
 		return int(n.Int64), nil
-	case n.IsComplex && !n.IsInt && !n.IsUint:
-		return n.Complex128, nil
 	default:
 		return nil, fmt.Errorf("%s overflows int", n.Text)
 	}

@@ -62,6 +62,7 @@ var texts = []string{
 	"{{slice .Text 1}}{{slice .Text 1 2}}{{slice .List 1 2}}{{slice .List}}", "{{slice .List 2 1}}", "{{slice .List 9}}", "{{slice .Text 0 1 1}}", "{{slice .List 0 1 2}}", "{{slice .Number 1}}", "{{slice .List 0 1 2 3}}", "{{slice .List 1 3 2}}",
 	"{{print 1 2 \"a\" \"b\" 3}}{{println .Yes}}{{printf \"%d-%s-%v\" 1 \"x\" .List}}", "{{printf 1}}", "{{printf}}", "{{printf \"%d\" \"x\"}}", "{{html .Text}}{{js .Text}}{{urlquery .Text}}", "{{.Text | html | printf \"%q\"}}",
 	"{{own .Text 2}}", "{{.Number | own 1}}", "{{own}}", "{{faulty}}", "{{unknown}}",
+	"{{ne\n.None}}", "{{.Number | not\n.None}}", "{{len}}", "{{lt 1}}", "{{ge\n1 2 .None}}", "{{eq\n.None}}",
 	"{{1}}{{-1}}{{0x10}}{{1e3}}{{1.5}}{{'a'}}{{0x1p4}}{{1i}}{{true}}{{`raw`}}", "{{0x1e}}", "{{99999999999999999999}}", "{{9223372036854775808}}", "{{nil}}", "{{print nil}}", "{{1 2}}", "{{.Text 1}}", "{{1 | .Text}}", "{{\"x\" | 1}}", "{{'e'}}",
 	"{{(.Inner).Name}}{{(index .List 0) | print}}", "{{(.Nothing).Name}}", "{{(print .Text).Name}}", "{{print (len .List) (not .Yes)}}", "{{print len}}", "a {{- .Number -}} b", "{{/* c */}}x", "{{/* c */ -}} x",
 	"{{if}}", "{{end}}", "{{range .List}}", "{{.}", "{{break}}", "{{", "{{.Text}}{{.None}}", "{{with .Inner}}{{.Text}}{{end}}", "{{range .List}}{{.Name}}{{end}}", "{{$.Inner.Name}}", "{{range $i, $e := .Any}}{{$i}}{{end}}{{len (slice .Any 1 2)}}",
@@ -71,7 +72,7 @@ func both(t testing.TB, text string, value any) {
 	t.Helper()
 	own := func(args ...any) (any, error) {
 		if len(args) == 0 {
-			return nil, errNoArguments
+			return nil, wrong(0, "1")
 		}
 		return len(args), nil
 	}
@@ -162,6 +163,7 @@ func TestAlso(t *testing.T) {
 		`{{template "a"}} {{template "b"}} {{shout}}`: "first LOUD LOUD",
 		`{{define "a"}}own{{end}}{{template "a"}}`:    "own",
 		`{{define "a"}} {{end}}{{template "a"}}`:      "first", // as in text/template
+		`{{not false}} {{ne 1 2}}`:                    "true true",
 		`{{.Up}} {{.Down}}`:                           "computed Up field",
 		`{{with $}}{{$.Up}}{{end}} {{.Down.Up}}`:      "computed Up computed Up",
 		``:                                            "",

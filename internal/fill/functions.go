@@ -36,27 +36,20 @@ func builtin() Functions {
 	}
 }
 
-func wrong(args []any, want string) error {
-	return fmt.Errorf("wrong number of args: want %s got %d", want, len(args))
+// takes is how many arguments those functions have that do not take any number.
+var takes = map[string]int{"not": 1, "len": 1, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2}
+
+func wrong(got int, want string) error {
+	return fmt.Errorf("wrong number of args: want %s got %d", want, got)
 }
 
-func one(args []any, f func(any) (any, error)) (any, error) {
-	if len(args) != 1 {
-		return nil, wrong(args, "1")
-	}
-	return f(args[0])
-}
+func one(args []any, f func(any) (any, error)) (any, error) { return f(args[0]) }
 
-func two(args []any, f func(a, b any) (bool, error)) (any, error) {
-	if len(args) != 2 {
-		return nil, wrong(args, "2")
-	}
-	return f(args[0], args[1])
-}
+func two(args []any, f func(a, b any) (bool, error)) (any, error) { return f(args[0], args[1]) }
 
 func printf(args ...any) (any, error) {
 	if len(args) == 0 {
-		return nil, wrong(args, "at least 1")
+		return nil, wrong(0, "at least 1")
 	}
 	format, is := args[0].(string)
 	if !is {
@@ -101,7 +94,7 @@ func whole(v reflect.Value) bool { return v.CanInt() || v.CanUint() }
 // index returns the element of an element, by its indexes and keys. A key that a map does not have gives its zero value.
 func index(args ...any) (any, error) {
 	if len(args) == 0 {
-		return nil, wrong(args, "at least 1")
+		return nil, wrong(0, "at least 1")
 	}
 	value := args[0]
 	if value == nil {
@@ -141,7 +134,7 @@ func index(args ...any) (any, error) {
 // slice returns a part of a list or a text.
 func slice(args ...any) (any, error) {
 	if len(args) == 0 {
-		return nil, wrong(args, "at least 1")
+		return nil, wrong(0, "at least 1")
 	}
 	v := indirect(args[0])
 	var most int

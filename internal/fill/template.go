@@ -17,14 +17,16 @@ type Template struct {
 	name      string
 	trees     map[string]*parse.Tree
 	functions Functions
+	takes     map[string]int // arguments of functions, of those that do not take any number
 	computed  func(value any, name string) (any, bool)
 }
 
 // Parse reads a template. It may call own functions beside those of the language; one of the same name goes before. An
 // error begins "template: NAME:LINE: ".
 func Parse(name, text string, own Functions) (*Template, error) {
-	functions := builtin()
+	functions, counts := builtin(), maps.Clone(takes)
 	maps.Copy(functions, own)
+	maps.DeleteFunc(counts, func(name string, _ int) bool { return own[name] != nil })
 	known := map[string]any{"and": true, "or": true}
 	for each := range functions {
 		known[each] = true
@@ -33,7 +35,7 @@ func Parse(name, text string, own Functions) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{name: name, trees: trees, functions: functions}, nil
+	return &Template{name: name, trees: trees, functions: functions, takes: counts}, nil
 }
 
 // Also adds the definitions of a further text, and makes it the template that Execute runs. As in text/template a definition
@@ -48,7 +50,7 @@ func (t *Template) Also(name, text string) (*Template, error) {
 			own.trees[each] = tree
 		}
 	}
-	own.computed = t.computed
+	own.takes, own.computed = t.takes, t.computed
 	return own, nil
 }
 

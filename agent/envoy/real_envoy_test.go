@@ -58,7 +58,7 @@ func startReal(t *testing.T, flags ...string) *realEnvoy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.process.Stop(5 * time.Second) })
-	if err := lab.Eventually(10*time.Second, func() error { return e.Ready(t.Context()) }); err != nil {
+	if err := lab.Eventually(patient, func() error { return e.Ready(t.Context()) }); err != nil {
 		t.Fatalf("%v:\n%s", err, e.process.Log())
 	}
 	return e
@@ -199,7 +199,7 @@ func warm(t *testing.T, transport *http.Transport, url string) {
 func (e *realEnvoy) awaitConnections(t *testing.T, address string, want int) {
 	t.Helper()
 	name := "listener." + strings.ReplaceAll(address, ":", "_") + ".downstream_cx_active"
-	err := lab.Eventually(5*time.Second, func() error {
+	err := lab.Eventually(patient, func() error {
 		stats, err := e.Stats(t.Context(), "^listener")
 		if err == nil && stats[name] != int64(want) {
 			err = fmt.Errorf("%s: %d, want %d", name, stats[name], want)

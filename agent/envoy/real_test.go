@@ -20,7 +20,7 @@ func TestRealInFlight(t *testing.T) {
 	e := startReal(t)
 	expect := func(t *testing.T, want int64) {
 		t.Helper()
-		err := lab.Eventually(5*time.Second, func() error {
+		err := lab.Eventually(patient, func() error {
 			got, err := e.Work(t.Context())
 			if err == nil && got.InFlight != want {
 				err = fmt.Errorf("%+v, want %d in flight", got, want)
@@ -103,7 +103,7 @@ func TestRealInFlight(t *testing.T) {
 		if err := e.DrainListeners(t.Context(), Drain{}); err != nil {
 			t.Fatal(err)
 		}
-		err = lab.Eventually(5*time.Second, func() error {
+		err = lab.Eventually(patient, func() error {
 			other, err := net.Dial("tcp", e.http)
 			if err == nil {
 				other.Close()
@@ -124,7 +124,7 @@ func TestRealCertificates(t *testing.T) {
 	e := startReal(t)
 	for serial, want := range map[int64]string{0x3e9: "03e9", 0x80: "80"} {
 		e.rotate(t, serial)
-		err := lab.Eventually(5*time.Second, func() error {
+		err := lab.Eventually(patient, func() error {
 			certificates, err := e.Certificates(t.Context())
 			if err == nil && (len(certificates) != 1 || certificates[0].Serial != want) {
 				err = fmt.Errorf("Certificates: %+v, want one of serial %s", certificates, want)

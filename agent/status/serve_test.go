@@ -2,12 +2,16 @@ package status
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // A busy port is an error if it was set, and a warning if it is the default: everything else is served.
@@ -95,12 +99,16 @@ func TestLastConnectionIsAnswered(t *testing.T) {
 		defer close(stopped)
 		stop()
 	}()
-	for range 100 { // until the listener is closed, which is before anything else of stop
+	// Until the listener is closed, which is before anything else of stop: one more connection would be accepted too.
+	if err := lab.Eventually(30*time.Second, func() error {
 		conn, err := net.Dial("tcp", own.Addr().String())
 		if err != nil {
-			break
+			return nil
 		}
 		conn.Close()
+		return errors.New("the port is open")
+	}); err != nil {
+		t.Error(err)
 	}
 	close(inherited.goOn)
 	if err := <-answered; err != nil {

@@ -346,14 +346,15 @@ func TestLongAnswer(t *testing.T) {
 // Requests to a server that redirects in a circle, or whose endless answer arrives a byte at a time, are aborted.
 func TestServersThatWasteTime(t *testing.T) {
 	for name, tt := range map[string]struct {
-		broken func(w http.ResponseWriter, r *http.Request) bool
-		want   string
+		silence time.Duration
+		broken  func(w http.ResponseWriter, r *http.Request) bool
+		want    string
 	}{
-		"in a circle": {func(w http.ResponseWriter, r *http.Request) bool {
+		"in a circle": {patience, func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
 			return true
 		}, "stopped after 10 redirects"},
-		"bytes that drip": {func(w http.ResponseWriter, r *http.Request) bool {
+		"bytes that drip": {300 * time.Millisecond, func(w http.ResponseWriter, r *http.Request) bool {
 			fmt.Fprint(w, `{"applications": {`)
 			for tick := time.NewTicker(10 * time.Millisecond); ; {
 				select {
@@ -371,7 +372,7 @@ func TestServersThatWasteTime(t *testing.T) {
 			f := newFake(t)
 			f.BreakWith(tt.broken)
 			s := f.source()
-			s.silence = 300 * time.Millisecond
+			s.silence = tt.silence
 			follower(t, s).fails(tt.want)
 		})
 	}

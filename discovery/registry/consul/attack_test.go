@@ -223,6 +223,15 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
+// writeToken writes a token as a whole: it is read at any moment.
+func writeToken(t *testing.T, path, token string) {
+	t.Helper()
+	err := os.WriteFile(path+".new", []byte(token), 0o600)
+	if err := errors.Join(err, os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The token is read for each request, and the environment variables of Consul's own programs are ignored.
 func TestTokenAndPlace(t *testing.T) {
 	for name, value := range map[string]string{
@@ -261,19 +270,13 @@ func TestTokenAndPlace(t *testing.T) {
 	s := f.source()
 	s.Namespace, s.Partition, s.TokenFile = "team", "part", filepath.Join(t.TempDir(), "token")
 	follower(t, s).fails("read Consul's token: open " + s.TokenFile)
-	write := func(token string) {
-		t.Helper()
-		if err := os.WriteFile(s.TokenFile, []byte(token), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("one\n")
+	writeToken(t, s.TokenFile, "one\n")
 	run := follower(t, s)
 	run.until(has(80))
 	mu.Lock()
 	clear(got)
 	mu.Unlock()
-	write("two\n")
+	writeToken(t, s.TokenFile, "two\n")
 	f.put(entry("web", "1", "10.0.0.1", 81))
 	run.until(has(81))
 	mu.Lock()
@@ -474,15 +477,10 @@ func TestATokenThatSeesMore(t *testing.T) {
 	})
 	s := f.source()
 	s.TokenFile = filepath.Join(t.TempDir(), "token")
-	write := func(token string) {
-		if err := os.WriteFile(s.TokenFile, []byte(token), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("some")
+	writeToken(t, s.TokenFile, "some")
 	run := follower(t, s)
 	run.until(func(groups map[string]model.Group) bool { return len(groups) == 1 && len(groups["web"].Services) == 1 })
-	write("all")
+	writeToken(t, s.TokenFile, "all")
 	run.until(func(groups map[string]model.Group) bool {
 		return len(groups) == 2 && len(groups["vault"].Services) == 1
 	})

@@ -255,7 +255,7 @@ func TestStopKillsTheStubborn(t *testing.T) {
 		})
 		processes = append(processes, p)
 	}
-	if killed := stop(processes, 500*time.Millisecond); !slices.Equal(killed, []string{"stubborn"}) {
+	if killed := stop(processes, 5*time.Second); !slices.Equal(killed, []string{"stubborn"}) {
 		t.Errorf("killed %v, want the stubborn one only", killed)
 	}
 	if state := processes[1].cmd.ProcessState; state.ExitCode() != 0 {

@@ -104,8 +104,7 @@ func (w *World) RunEnvoy(id, locality string, metadata map[string]any) *Proxy {
 		}
 		process.Stop(StopLimit)
 	})
-	w.Check(process.AwaitHTTP(30*time.Second, "http://"+p.Admin+"/ready"))
-	return p
+	return p.Ready()
 }
 
 // socketAddress returns Envoy's SocketAddress, to be marshalled.
@@ -113,10 +112,11 @@ func socketAddress(host string, port any) map[string]any {
 	return map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}
 }
 
-// Ready waits until Envoy has its configuration.
+// Ready waits until Envoy has its configuration and listens.
 func (p *Proxy) Ready() *Proxy {
 	p.W.T.Helper()
 	p.W.Check(p.AwaitHTTP(30*time.Second, "http://"+p.Admin+"/ready"))
+	p.W.Check(AwaitWorkers(p.Admin))
 	return p
 }
 

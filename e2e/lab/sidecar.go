@@ -109,16 +109,21 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	return s, err
 }
 
-// AwaitReady waits until the sidecar's Envoy serves. Envoy reports that it is ready shortly before its workers listen.
+// AwaitReady waits until the sidecar's Envoy serves.
 func (s *Sidecar) AwaitReady() error {
 	if err := s.AwaitHTTP(30*time.Second, "http://"+s.Admin+"/ready"); err != nil {
 		return err
 	}
+	return AwaitWorkers(s.Admin)
+}
+
+// AwaitWorkers waits until an Envoy listens, whose admin is at host:port: it reports that it is ready shortly before its workers do.
+func AwaitWorkers(admin string) error {
 	const started = "listener_manager.workers_started"
 	return Eventually(30*time.Second, func() error {
-		stats, err := Stats(s.Admin, "^"+started+"$")
+		stats, err := Stats(admin, "^"+started+"$")
 		if err == nil && stats[started] != 1 {
-			err = fmt.Errorf("%s: %s is %d", s.Name, started, stats[started])
+			err = fmt.Errorf("of the Envoy with the admin %s %s is %d", admin, started, stats[started])
 		}
 		return err
 	})

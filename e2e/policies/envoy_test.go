@@ -107,6 +107,9 @@ func startJudge(t *testing.T, rows []authztest.Row) *judge {
 		log, _ := os.ReadFile(p.LogFile)
 		t.Fatalf("%v: %.3000s", err, log)
 	}
+	if err := lab.AwaitWorkers(fmt.Sprintf("127.0.0.1:%d", admin)); err != nil {
+		t.Fatal(err)
+	}
 	return j
 }
 

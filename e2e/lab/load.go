@@ -24,6 +24,7 @@ type Load struct {
 	clients  sync.WaitGroup
 	leaving  atomic.Bool
 	requests atomic.Int64
+	ended    []atomic.Int64 // requests of each client, whatever became of them
 
 	mu       sync.Mutex
 	failures []string
@@ -51,9 +52,9 @@ func StartSlowLoad(address, url string, kept, fresh int, pace time.Duration) *Lo
 	if err := request.WriteProxy(&text); err != nil {
 		panic(err)
 	}
-	l := &Load{address: address, request: text.Bytes(), pace: pace, stop: make(chan struct{}), bodies: map[string]int{}}
+	l := &Load{address: address, request: text.Bytes(), pace: pace, stop: make(chan struct{}), bodies: map[string]int{}, ended: make([]atomic.Int64, kept+fresh)}
 	for i := range kept + fresh {
-		l.clients.Go(func() { l.client(i < kept) })
+		l.clients.Go(func() { l.client(i < kept, &l.ended[i]) })
 	}
 	return l
 }
@@ -63,6 +64,23 @@ func (l *Load) Leave() { l.leaving.Store(true) }
 
 // Requests returns how many requests were answered with 200 until now.
 func (l *Load) Requests() int64 { return l.requests.Load() }
+
+// Turn waits until no request is under way that an Envoy has judged by what it had before the call: each client ends the one that it has
+// sent, one that a worker may have read together with the news, and a further one.
+func (l *Load) Turn() error {
+	before := make([]int64, len(l.ended))
+	for i := range before {
+		before[i] = l.ended[i].Load()
+	}
+	return Eventually(StopLimit, func() error {
+		for i := range before {
+			if n := l.ended[i].Load() - before[i]; n < 3 {
+				return fmt.Errorf("client %d has ended %d requests, want 3", i, n)
+			}
+		}
+		return nil
+	})
+}
 
 // Stop ends the load. It returns how many requests were answered with 200, and the errors of the others.
 func (l *Load) Stop() (int64, []string) {
@@ -94,7 +112,7 @@ func (l *Load) Bodies() map[string]int {
 	return out
 }
 
-func (l *Load) client(keep bool) {
+func (l *Load) client(keep bool, ended *atomic.Int64) {
 	var c *connection
 	defer func() { c.close() }()
 	for {
@@ -112,6 +130,7 @@ func (l *Load) client(keep bool) {
 			c = nil
 		}
 		l.record(body, err)
+		ended.Add(1)
 	}
 }
 

@@ -35,36 +35,36 @@ func TestUnreadyEndpointsGetNothing(t *testing.T) {
 	}
 	d.set(ready, 0)
 	p := w.SidecarEnvoy("client", "")
-	var loads []*lab.Load
 	for _, s := range d.services {
 		p.Until(lab.From("0"), "http://"+s+".default.svc.cluster.local/")
-		loads = append(loads, lab.StartLoad(p.HTTP, "http://"+s+".default.svc.cluster.local/", 2, 1))
+		d.loads = append(d.loads, lab.StartLoad(p.HTTP, "http://"+s+".default.svc.cluster.local/", 2, 1))
 	}
 
 	d.set(notReady, 1, 2, 3, 4, 5, 6, 7)
 	d.arrived(p)
-	d.served(loads)
+	d.served()
 	for i := 1; i < 8; i++ {
 		d.set(ready, i)
 		d.arrived(p)
 	}
-	d.served(loads)
+	d.served()
 	d.set(terminating, 1, 2, 3, 4, 5, 6, 7)
 	d.arrived(p)
-	d.served(loads)
+	d.served()
 	d.set(ended, 1, 2, 3, 4, 5, 6, 7)
 	d.arrived(p)
-	d.served(loads)
+	d.served()
 	d.set("", 3, 4, 5, 6, 7)
 	d.set(notReady, 1, 2) // a rollout whose Pods never get ready
 	d.arrived(p)
-	d.served(loads)
+	d.served()
 	d.set(terminating, 0) // as if its node was drained meanwhile
 	d.arrived(p)
-	d.served(loads)
-	for _, load := range loads {
+	d.served()
+	for _, load := range d.loads {
 		lab.Unharmed(t, load)
 	}
+	d.loads = nil
 	w.replay(p)
 
 	d.set(ended, 0)
@@ -81,6 +81,7 @@ type deployment struct {
 	*world
 	services []string
 	pods     []*pod
+	loads    []*lab.Load // that run
 }
 
 // pod is one of them. A Pod that is not ready answers 500, which no proxy repeats.
@@ -117,7 +118,7 @@ func (d *deployment) set(conditions string, pods ...int) {
 	d.Check(os.Rename(path+"~", path))
 }
 
-// arrived waits until Envoy has the endpoints. From then on, what is not ready fails.
+// arrived waits until Envoy has the endpoints, and no request is under way to others. From then on, what is not ready fails.
 func (d *deployment) arrived(p *lab.Proxy) {
 	d.T.Helper()
 	var listed, serving, usable int64
@@ -151,6 +152,9 @@ func (d *deployment) arrived(p *lab.Proxy) {
 		}
 		return nil
 	}))
+	for _, load := range d.loads {
+		d.Check(load.Turn())
+	}
 	for _, pod := range d.pods {
 		if !pod.serves() && pod.Status.Swap(http.StatusInternalServerError) == http.StatusOK {
 			pod.asked = pod.Requests.Load()
@@ -159,9 +163,9 @@ func (d *deployment) arrived(p *lab.Proxy) {
 }
 
 // served waits for further requests of each load.
-func (d *deployment) served(loads []*lab.Load) {
+func (d *deployment) served() {
 	d.T.Helper()
-	for _, load := range loads {
+	for _, load := range d.loads {
 		from := load.Requests()
 		d.Check(lab.Eventually(lab.StopLimit, func() error {
 			if n := load.Requests() - from; n < 200 {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -31,6 +32,24 @@ func Port(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return port
+}
+
+// PortOffset returns a number that makes each of these ports one as FreePort returns it.
+func PortOffset(t testing.TB, ports ...int) int {
+	t.Helper()
+	var err error
+	for range 100 {
+		offset := 1000 + rand.IntN(14_000)
+		err = nil
+		for _, port := range ports {
+			err = errors.Join(err, reserve(port+offset))
+		}
+		if err == nil {
+			return offset
+		}
+	}
+	t.Fatal(err)
+	return 0
 }
 
 // reserve fails for a port on which a process listens, even at only one loopback address: an agent's status port

@@ -26,3 +26,14 @@ func TestReserve(t *testing.T) {
 		t.Errorf("port %d is reserved twice", port)
 	}
 }
+
+// Each port that an offset makes is the caller's alone.
+func TestPortOffset(t *testing.T) {
+	ports := []int{8080, 15010}
+	offset := PortOffset(t, ports...)
+	for _, port := range ports {
+		if reserve(port+offset) == nil {
+			t.Errorf("port %d is still free", port+offset)
+		}
+	}
+}

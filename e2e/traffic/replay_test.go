@@ -19,7 +19,7 @@ const replayed = 200
 func (w *world) replay(p *lab.Proxy) {
 	t := w.T
 	t.Helper()
-	w.Check(truth.Settled(func(path string) (string, error) { return lab.Get("http://" + w.Discovery.HTTP + path) }, p.ID))
+	w.settled(p)
 	text, err := lab.Get("http://" + p.Admin + "/config_dump")
 	w.Check(err)
 	var dump any
@@ -54,6 +54,12 @@ func (w *world) replay(p *lab.Proxy) {
 		all = append(all, e)
 	}
 	w.compare(p, w.running, func(e *truth.Exchange) { by[e.Address](e) }, all, 1)
+}
+
+// settled waits until a proxy has everything that discovery has read.
+func (w *world) settled(p *lab.Proxy) {
+	w.T.Helper()
+	w.Check(truth.Settled(func(path string) (string, error) { return lab.Get("http://" + w.Discovery.HTTP + path) }, p.ID))
 }
 
 // outside is the address of a server that no object names.

@@ -47,8 +47,15 @@ func TestNetworks(t *testing.T) {
 		if n := far.Stat(`^listener_manager\.total_listeners_active$`); n != 1 {
 			return fmt.Errorf("%d listeners of the gateway are active", n)
 		}
+		if n := far.Stat(`^cluster\.outbound_\.80_\._\.app\.test\.membership_total$`); n != 2 {
+			return fmt.Errorf("the gateway passes on to %d endpoints, want the two of its network", n)
+		}
+		if n := client.Stat(`^cluster\.outbound\|80\|\|app\.test\.membership_total$`); n != 2 {
+			return fmt.Errorf("the client knows %d endpoints, want the near one and the gateway", n)
+		}
 		return nil
 	}))
+	client.Until(lab.Status(200), "http://app.test/")
 	const requests = 90
 	got := map[string]int{}
 	for range requests {
@@ -59,15 +66,9 @@ func TestNetworks(t *testing.T) {
 	if len(got) != 3 {
 		t.Errorf("answered by %v, want all three", got)
 	}
-	if n := far.Stat(`^cluster\.outbound_\.80_\._\.app\.test\.membership_total$`); n != 2 {
-		t.Errorf("the gateway passes on to %d endpoints, want the two of its network", n)
-	}
 	// The gateway stands for two endpoints, so it has twice the weight of the near one.
 	if n := got["near"]; n < requests/3-3 || n > requests/3+3 {
 		t.Errorf("the near one got %d of %d, want a third: %v", n, requests, got)
-	}
-	if n := client.Stat(`^cluster\.outbound\|80\|\|app\.test\.membership_total$`); n != 2 {
-		t.Errorf("the client knows %d endpoints, want the near one and the gateway", n)
 	}
 	if n := far.Stat(`^cluster\.outbound_\.80_\._\.app\.test\.upstream_cx_total$`); n == 0 {
 		t.Error("the gateway counts no connection that it passed on")

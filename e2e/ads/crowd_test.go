@@ -45,8 +45,10 @@ func TestCrowds(t *testing.T) {
 		client, err := grpc.NewClient("passthrough:///"+ports[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check(err)
 		t.Cleanup(func() { client.Close() })
-		ctx, cancel := context.WithTimeout(t.Context(), lab.StopLimit)
+		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
+		late := time.AfterFunc(lab.StopLimit, cancel) // of the answer, not of the stream
+		defer late.Stop()
 		s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
 		check(err)
 		request := &discoveryv3.DiscoveryRequest{

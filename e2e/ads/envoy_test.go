@@ -109,7 +109,7 @@ func (l *envoyLab) launch(epoch int) *envoyProcess {
 	e := &envoyProcess{admin: fmt.Sprintf("127.0.0.1:%d", admin)}
 	e.Process, err = lab.Start(lab.Spec{Name: fmt.Sprintf("envoy-%d", epoch), Dir: l.Dir, Argv: []string{
 		l.Envoy, "--config-path", bootstrap, "--concurrency", "1", "--base-id", fmt.Sprint(l.baseID), "--restart-epoch", fmt.Sprint(epoch),
-		"--drain-time-s", "1", "--parent-shutdown-time-s", "3", "--drain-strategy", "immediate", "--log-level", "info",
+		"--drain-time-s", "1", "--parent-shutdown-time-s", "15", "--drain-strategy", "immediate", "--log-level", "info",
 	}})
 	l.Check(err)
 	l.T.Cleanup(func() { e.Stop(lab.StopLimit) })

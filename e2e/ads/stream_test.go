@@ -155,7 +155,7 @@ func TestTwoEpochsOfOneNode(t *testing.T) {
 			return nil
 		}))
 		l.answers("two")
-		l.clients(1) // the parent is gone
+		l.clients(1) // the parent is gone: fifteen seconds after its child serves
 		lab.Unharmed(t, load)
 	})
 }

@@ -106,26 +106,25 @@ func TestHandoverRollsBack(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		mutate func(string) string
-		flags  []string
 		want   string // of the refusal
 		starts int    // of Envoys until then: what a check refuses is not even started
 	}{
 		{"exits at once", func(text string) string {
 			return strings.Replace(text, `"id": "standalone"`, `"id": "out of luck"`, 1)
-		}, nil, "newcomer failed: exit status 7: out of luck", 4},
+		}, "newcomer failed: exit status 7: out of luck", 4},
 		{"is never live", func(text string) string {
 			return strings.Replace(text, `"static_resources"`, `"dynamic_resources": {"cds_config": {"resource_api_version": "V3",
 				"initial_fetch_timeout": "0s", "api_config_source": {"api_type": "GRPC", "transport_api_version": "V3",
 				"grpc_services": [{"envoy_grpc": {"cluster_name": "program"}}]}}}, "static_resources"`, 1)
-		}, []string{"--handoverTimeout", "2s"}, "could not take over: CDS has not answered", 1},
+		}, "could not take over: CDS has not answered", 1},
 		{"is invalid", func(text string) string {
 			return strings.Replace(text, `"node"`, `"nodde"`, 1)
-		}, nil, "nodde", 1},
-		{"is half-written", func(text string) string { return text[:len(text)/2] }, nil, "validate", 1},
+		}, "nodde", 1},
+		{"is half-written", func(text string) string { return text[:len(text)/2] }, "validate", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startStandalone(t, append([]string{"--binaryPath", unlucky(t)}, test.flags...)...)
+			s := startStandalone(t, "--binaryPath", unlucky(t))
 			load := s.load()
 			serving := s.pid("serving")
 			s.mutate = test.mutate

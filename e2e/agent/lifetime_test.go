@@ -60,7 +60,7 @@ func TestTrafficOutlivesDiscovery(t *testing.T) {
 	m.Check(m.Discovery.Restart())
 	answered(100)
 	m.Weights(0, 100)
-	m.Check(lab.Eventually(30*time.Second, func() error { // Envoy's back-off is jittered, up to 30 s
+	m.Check(lab.Eventually(2*lab.StopLimit, func() error { // Envoy's back-off is jittered, up to 30 s
 		if n := m.Stat("reviews-v2", `^cluster\.inbound\|9080\|\|\.upstream_rq_total$`); n == 0 {
 			return fmt.Errorf("the new discovery is not heard")
 		}

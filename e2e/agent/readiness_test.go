@@ -279,7 +279,7 @@ func TestHandoverIntoBadListeners(t *testing.T) {
 				}
 			}
 			write(`{}`)
-			p := startPupil(t, startScript(t), "--xdsVariant", "sotw", "--handover", way, "--handoverTimeout", "4s",
+			p := startPupil(t, startScript(t), "--xdsVariant", "sotw", "--handover", way, "--handoverTimeout", "10s",
 				"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--bootstrapOverride", override)
 			p.clusters(p.good)
 			p.listeners(tcpListener("l", p.inbound[0], "good"))

@@ -144,16 +144,17 @@ var blows = []blow{
 		c.cure()
 		c.configure(c.next())
 		<-time.After(time.Duration(c.random.IntN(600)) * time.Millisecond)
-		former := c.Sidecar
+		former, watch := c.Sidecar, lab.StartStopwatch()
 		former.Signal(syscall.SIGKILL)
 		_, err := former.Wait(lab.StopLimit)
 		c.must(err)
-		c.must(lab.Eventually(orphanLimit, func() error {
+		c.must(lab.Eventually(lab.StopLimit, func() error {
 			if left := envoysIn(c.proxy); len(left) > 0 {
 				return fmt.Errorf("Envoys %v outlive their agent", left)
 			}
 			return nil
 		}))
+		watch.Within(c.t, orphanLimit, "the end of a killed agent's Envoys")
 		c.launchIn(former, c.flags...)
 		c.must(c.awaitAlone(lab.StopLimit))
 	}, true},

@@ -86,15 +86,17 @@ func (s *standalone) killedInAHotRestart(after time.Duration) (left []int, err e
 		}
 	}
 	<-time.After(after)
+	watch := lab.StartStopwatch()
 	s.Signal(syscall.SIGKILL)
 	if _, err := s.Wait(lab.StopLimit); err != nil {
 		return nil, err
 	}
-	err = lab.Eventually(orphanLimit, func() error {
+	err = lab.Eventually(lab.StopLimit, func() error {
 		if left = envoysIn(s.ConfigPath); len(left) > 0 {
 			return fmt.Errorf("Envoys %v outlive their agent, killed %s after the newcomer's fork", left, after)
 		}
 		return nil
 	})
+	watch.Within(s.t, orphanLimit, fmt.Sprintf("the end of the Envoys of an agent that was killed %s after the newcomer's fork", after))
 	return left, err
 }

@@ -35,10 +35,12 @@ func TestKilledWhileANewcomerWaits(t *testing.T) {
 		return newcomer != 0
 	}))
 	s.must(lab.Eventually(handoverLimit, func() error { return waitsForMessage(newcomer) }))
+	watch := lab.StartStopwatch()
 	s.Signal(syscall.SIGKILL)
 	_, err := s.Wait(lab.StopLimit)
 	s.must(err)
-	s.must(gone(orphanLimit, parent, newcomer))
+	s.must(gone(lab.StopLimit, parent, newcomer))
+	watch.Within(t, orphanLimit, "the end of a killed agent's Envoys")
 }
 
 // stopped returns nil once all threads of a process are stopped: each stops where it sees the signal.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -67,7 +68,10 @@ func TestSoakHandovers(t *testing.T) {
 		t.Errorf("memory has grown from at most %d to at least %d kB", first, last)
 	}
 	// The agent's lock and two sockets; the bootstrap and admin of one epoch, and the four sockets of its family.
-	if left := entries(t, s.ConfigPath); len(left) != 3+2+4 {
-		t.Errorf("configPath holds %v, want the agent's files and those of one epoch", left)
-	}
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		if left := entries(t, s.ConfigPath); len(left) != 3+2+4 {
+			return fmt.Errorf("configPath holds %v, want the agent's files and those of one epoch", left)
+		}
+		return nil
+	}))
 }

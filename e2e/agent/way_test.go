@@ -138,11 +138,15 @@ func TestTemplateAndOverride(t *testing.T) {
 			s := newStandalone(t)
 			override := filepath.Join(t.TempDir(), "override.yaml")
 			template := s.config
+			write := func(text string) { // the agent must not read it half-written
+				s.must(os.WriteFile(override+"~", []byte(text), 0o600))
+				s.must(os.Rename(override+"~", override))
+			}
 			s.mutate = func(bootstrap string) string {
 				return strings.Replace(bootstrap, `"cluster": "standalone"}`, `"cluster": {{.Cluster}}}`, 1)
 			}
 			s.configure(1)
-			s.must(os.WriteFile(override, []byte("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 1}\n"), 0o600))
+			write("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 1}\n")
 			flags := []string{"--customConfigFile", "", "--serviceCluster", "of-the-flag"}
 			if way == "flags" {
 				s.launch(append(flags, "--templateFile", template, "--bootstrapOverride", override)...)
@@ -157,14 +161,14 @@ func TestTemplateAndOverride(t *testing.T) {
 			s.configure(2)
 			s.must(s.awaitRevision(2, lab.StopLimit))
 			s.must(s.awaitAlone(lab.StopLimit))
-			s.must(os.WriteFile(override, []byte("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 7}\n"), 0o600))
+			write("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 7}\n")
 			s.must(s.awaitStatus(lab.StopLimit, "epoch 2 that serves", func(a agentStatus) bool {
 				return len(a.Epochs) == 1 && a.Epochs[0].Epoch == 2 && a.Epochs[0].State == "serving"
 			}))
 			s.shows(`"a.b": 7`)
 
 			// A template that cannot be read or rendered changes nothing.
-			s.must(os.WriteFile(override, []byte("- a list\n"), 0o600))
+			write("- a list\n")
 			s.must(s.awaitLog("the running Envoy keeps its own"))
 			s.must(s.awaitRevision(2, lab.StopLimit))
 		})

@@ -111,8 +111,11 @@ func TestAStopOfThree(t *testing.T) {
 }
 
 // hold sends a request that the program answers when the test lets it. On a busy machine that is later than other requests may take.
-func (s *standalone) hold() <-chan error {
-	return sendBy(&http.Client{Timeout: 3 * startLimit, Transport: &http.Transport{DisableKeepAlives: true}}, s.address, "/held")
+func (s *standalone) hold() <-chan error { return s.holdAt(s.address) }
+
+// holdAt is hold through another listener.
+func (s *standalone) holdAt(address string) <-chan error {
+	return sendBy(&http.Client{Timeout: 3 * startLimit, Transport: &http.Transport{DisableKeepAlives: true}}, address, "/held")
 }
 
 // handsOver changes the configuration, and waits until it is in force.

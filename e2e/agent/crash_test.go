@@ -50,8 +50,8 @@ func TestCrashWithStatusZero(t *testing.T) {
 		s.must(s.awaitStatus(lab.StopLimit, "another process", func(a agentStatus) bool {
 			return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
 		}))
-		if log := s.Log(); !strings.Contains(log, `msg="Envoy ended unasked" epoch=0 why="exit status 0"`) {
-			t.Errorf("%s: the log does not say that it ended unasked with status 0", name)
+		if err := s.awaitLog(`msg="Envoy ended unasked" epoch=0 why="exit status 0"`); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -149,11 +149,7 @@ func TestHeldByADebugger(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
 	pid := s.pid("serving")
-	runtime.LockOSThread() // the tracer is a thread
-	defer runtime.UnlockOSThread()
-	s.must(syscall.PtraceAttach(pid))
-	_, err := syscall.Wait4(pid, nil, syscall.WALL, nil)
-	s.must(err)
+	detach := s.debug(pid)
 	s.must(lab.Eventually(lab.StopLimit, func() error {
 		_, err := lab.Get("http://" + s.status + "/healthz/ready")
 		if err == nil || !strings.Contains(err.Error(), "a debugger holds the process") {
@@ -162,10 +158,25 @@ func TestHeldByADebugger(t *testing.T) {
 		return nil
 	}))
 	<-time.After(2 * time.Second) // in which one that is silent would be killed
-	s.must(syscall.PtraceDetach(pid))
+	detach()
 	s.must(s.awaitStatus(lab.StopLimit, "ready again", func(a agentStatus) bool { return a.Ready }))
 	if now := s.pid("serving"); now != pid {
 		t.Errorf("process %d serves, want still %d", now, pid)
+	}
+}
+
+// debug freezes the main thread of an Envoy as a debugger does, so that the agent does not replace it, until the function is called that
+// it returns.
+func (s *standalone) debug(pid int) (detach func()) {
+	s.t.Helper()
+	runtime.LockOSThread() // the tracer is a thread
+	s.must(syscall.PtraceAttach(pid))
+	_, err := syscall.Wait4(pid, nil, syscall.WALL, nil)
+	s.must(err)
+	return func() {
+		s.t.Helper()
+		s.must(syscall.PtraceDetach(pid))
+		runtime.UnlockOSThread()
 	}
 }
 
@@ -228,7 +239,7 @@ func TestKilled(t *testing.T) {
 			s.must(err)
 			s.must(gone(lab.StopLimit, envoys...))
 			t.Logf("%d Envoys were gone after %s", len(envoys), watch.Took())
-			watch.Within(t, time.Second, "the end of a killed agent's Envoys")
+			watch.Within(t, orphanLimit, "the end of a killed agent's Envoys")
 			if len(envoys) == 0 {
 				t.Error("there was no Envoy")
 			}

@@ -237,10 +237,10 @@ func TestHandoverStopped(t *testing.T) {
 				return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(500), 1)
 			}
 			s.configure(2)
-			s.must(s.awaitStatus(handoverLimit, "a newcomer", func(a agentStatus) bool {
-				return len(a.Epochs) == 2 && a.Epochs[1].State == "starting" && a.Epochs[1].Pid != 0
+			// At once: it may be live before a second look.
+			s.must(s.awaitStatus(handoverLimit, "a newcomer that is stopped", func(a agentStatus) bool {
+				return len(a.Epochs) == 2 && a.Epochs[1].Pid != 0 && syscall.Kill(a.Epochs[1].Pid, syscall.SIGSTOP) == nil
 			}))
-			s.must(syscall.Kill(s.pid("starting"), syscall.SIGSTOP))
 		}, "Envoy hangs"},
 		{"the newcomer, in the overlap", func(s *standalone) {
 			s.overlap(2)
@@ -249,7 +249,7 @@ func TestHandoverStopped(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startStandalone(t)
+			s := startStandalone(t, "--parentShutdownDuration", "8s") // in which a parent is struck, however late the test sees it
 			test.blow(s)
 			s.must(s.awaitRevision(2, 30*time.Second))
 			s.must(s.awaitAlone(30 * time.Second))

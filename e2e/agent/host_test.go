@@ -95,7 +95,8 @@ func TestPIDOneReapsOrphans(t *testing.T) {
 	s.must(s.awaitRevision(1, lab.StopLimit))
 	agent := lab.Children(process.Pid)[0] // as seen from here
 
-	script := "for i in 1 2 3 4 5; do (sh -c 'sleep 0.2; exit 3' &) ; done"
+	release := filepath.Join(dir, "release")
+	script := "for i in 1 2 3 4 5; do (sh -c 'until [ -e " + release + " ]; do sleep 0.05; done; exit 3' >/dev/null 2>&1 &) ; done"
 	command := exec.Command("nsenter", append(append([]string{"--target", fmt.Sprint(agent)}, enter...), "sh", "-c", script)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("start orphans: %v\n%s", err, output)
@@ -106,6 +107,7 @@ func TestPIDOneReapsOrphans(t *testing.T) {
 		}
 		return nil
 	}))
+	s.must(os.WriteFile(release, nil, 0o600))
 	s.must(lab.Eventually(lab.StopLimit, func() error {
 		if n := len(lab.Children(agent)); n != 1 {
 			return fmt.Errorf("the agent has %d children, want its Envoy alone", n)

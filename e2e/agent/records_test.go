@@ -143,7 +143,9 @@ func TestRecordsOutliveTheirEnvoy(t *testing.T) {
 	f.awaitWhy("/nowhere/first of ")
 	envoy := f.pid("serving")
 	f.must(syscall.Kill(envoy, syscall.SIGSTOP))
-	f.must(f.awaitStatus(handoverLimit, "another Envoy", func(a agentStatus) bool { return a.Ready && f.pid("serving") != envoy }))
+	f.must(f.awaitStatus(handoverLimit, "another Envoy", func(a agentStatus) bool {
+		return a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != envoy
+	}))
 	f.awaitWhy("/nowhere/first of ")
 }
 

@@ -98,10 +98,13 @@ func TestMergedMetrics(t *testing.T) {
 			t.Errorf("lacks %s", name)
 		}
 	}
-	s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP))
+	envoy := s.pid("serving")
+	detach := s.debug(envoy) // the agent would replace one that is stopped, perhaps before it is scraped
 	if families, _ = s.scrape("5"); up(families, "envoy") != 0 || up(families, "application") != 1 || families["pilotlight_agent_ready"] == nil {
 		t.Errorf("while Envoy is frozen: %v", families["pilotlight_agent_metrics_source_up"])
 	}
+	detach()
+	s.must(syscall.Kill(envoy, syscall.SIGKILL))
 	s.must(s.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))
 	close(fail)
 	if families, _ = s.scrape("5"); up(families, "envoy") != 1 || up(families, "application") != 0 || families["envoy_server_live"] == nil {

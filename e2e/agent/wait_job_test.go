@@ -148,7 +148,7 @@ func TestWaitInAnotherContainer(t *testing.T) {
 // When a whole pod is told to stop, the program's end is no second signal: its proxy goes on draining.
 func TestAPodIsToldToStop(t *testing.T) {
 	t.Parallel()
-	s := startStandalone(t)
+	s := startStandalone(t, "--terminationDrainDuration", "60s")
 	job := s.job("trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done")
 	s.must(lab.Eventually(lab.StopLimit, func() error {
 		if !strings.Contains(job.Log(), "begun") {
@@ -156,12 +156,13 @@ func TestAPodIsToldToStop(t *testing.T) {
 		}
 		return nil
 	}))
-	answer := s.slow(s.address)
+	answer := s.hold()
 	s.awaitInFlight(1)
 	s.Signal(syscall.SIGTERM)
 	s.must(s.awaitLog(`msg=stopping`))
 	job.Signal(syscall.SIGTERM)
 	s.ended(job, 0)
+	close(s.program.held)
 	if err := <-answer; err != nil {
 		t.Errorf("the request in flight: %v", err)
 	}

@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,8 +69,8 @@ func TestAWeightMovesTraffic(t *testing.T) {
 	ask := func() { m.Get("productpage", "http://reviews:9080/reviews/0") }
 
 	var moved []time.Duration
-	for range 5 {
-		watch, before := lab.StartStopwatch(), v2()
+	for range 5 { // the median, since this machine may be busy with something else
+		began, before := time.Now(), v2()
 		m.Weights(80, 20)
 		m.Check(lab.Eventually(lab.StopLimit, func() error {
 			ask()
@@ -78,8 +79,7 @@ func TestAWeightMovesTraffic(t *testing.T) {
 			}
 			return nil
 		}))
-		moved = append(moved, watch.Took())
-		watch.Within(t, time.Second, "an edit to move traffic")
+		moved = append(moved, time.Since(began))
 		m.Weights(100, 0)
 		m.Check(lab.Eventually(lab.StopLimit, func() error { // ten in a row is beyond chance
 			before := v2()
@@ -92,7 +92,11 @@ func TestAWeightMovesTraffic(t *testing.T) {
 			return nil
 		}))
 	}
+	slices.Sort(moved)
 	t.Logf("an edit moved traffic after %v", moved)
+	if moved[2] > time.Second {
+		t.Errorf("the median of %v is more than a second", moved)
+	}
 
 	m.Weights(80, 20)
 	m.Check(lab.Eventually(lab.StopLimit, func() error {

@@ -168,9 +168,12 @@ func TestStatus(t *testing.T) {
 		t.Errorf("the mended object's status is %s", got)
 	}
 	for name, want := range map[string]int{"wrong": 3, "doubtful": 2, "sound": 0} {
-		if got := hand.events(name); len(got) != want {
-			t.Errorf("of %s there are the Events %q, want %d", name, got, want)
-		}
+		check(t, lab.Eventually(time.Minute, func() error { // an Event is written after the status
+			if got := hand.events(name); len(got) != want {
+				return fmt.Errorf("of %s there are the Events %q, want %d", name, got, want)
+			}
+			return nil
+		}))
 	}
 
 	// Many are wrong at once: a push is not delayed by it, and each is written once.

@@ -4,6 +4,7 @@ package kube
 
 import (
 	"bytes"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,8 @@ func TestApply(t *testing.T) {
 	hand.apply(istioDefinitions(t))
 	check(t, lab.Eventually(stopLimit, func() error {
 		_, err := command(t, admin, entry("a"), "apply", "-f", "-")
-		return err
+		_, also := command(t, admin, "", "get", "vs") // each kind is served in its own time
+		return errors.Join(err, also)
 	}))
 	run(false, "ServiceEntry default/a unchanged, revision ", entry("a"), "apply", "-f", "-")
 	both := rule("r", "a.test", "a.test") + "\n---" + strings.Replace(entry("a"), "number: 80", "number: 81", 1)

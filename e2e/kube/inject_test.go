@@ -378,13 +378,13 @@ spec:
   - name: web
     image: none
     ports: [{name: http, containerPort: %[1]d}]
-    livenessProbe: {httpGet: {path: "/live?a=$(POD_NAME)&b=$$c&d=\"'", port: http, httpHeaders: [{name: X-Probe, value: "$(HOST_IP)"}]}, timeoutSeconds: 2}
-    readinessProbe: {httpGet: {path: /sick, port: %[1]d}}
-    startupProbe: {tcpSocket: {port: http}}
+    livenessProbe: {httpGet: {path: "/live?a=$(POD_NAME)&b=$$c&d=\"'", port: http, httpHeaders: [{name: X-Probe, value: "$(HOST_IP)"}]}, timeoutSeconds: 20}
+    readinessProbe: {httpGet: {path: /sick, port: %[1]d}, timeoutSeconds: 20}
+    startupProbe: {tcpSocket: {port: http}, timeoutSeconds: 20}
     lifecycle: {preStop: {httpGet: {path: /stop, port: http}}}
   - name: rpc
     image: none
-    livenessProbe: {grpc: {port: %[2]d}}
+    livenessProbe: {grpc: {port: %[2]d}, timeoutSeconds: 20}
     readinessProbe: {tcpSocket: {port: 1}}
 `, number(web), number(rpc)))
 	result, err := i.Pod(inject.Namespace{Name: "shop"}, given.Object, nil)

@@ -173,8 +173,7 @@ func acmeOfReplicas(t *testing.T) {
 	e.leads(a)
 	b := e.replica()
 	t.Run("the leader is killed", func(t *testing.T) { // the gateway ends with it
-		e.gateway(t, "one", b)
-		e.leaderIsKilled(a, b)
+		e.leaderIsKilled(a, b, e.gateway(t, "one", b))
 	})
 
 	// A record that nothing needs is removed.
@@ -204,12 +203,13 @@ func acmeOfReplicas(t *testing.T) {
 }
 
 // leaderIsKilled has a certificate issued for a gateway of the other replica, and a second one whose leader is killed after its order was written.
-func (e *edge) leaderIsKilled(a, b *lab.Discovery) {
+func (e *edge) leaderIsKilled(a, b *lab.Discovery, gateway *lab.Proxy) {
 	e.t.Helper()
 	e.hosts("shop")
 	e.presents("shop.test")
 	e.ordered(1)
 
+	gateway.Signal(syscall.SIGSTOP) // before it has the answer, the issuer is not told to ask
 	e.hosts("shop", "pay")
 	check(e.t, lab.Eventually(time.Minute, func() error {
 		r, err := e.record("pay.test")
@@ -223,6 +223,7 @@ func (e *edge) leaderIsKilled(a, b *lab.Discovery) {
 	if r, err := e.record("pay.test"); err != nil || r.Order == "" {
 		e.t.Fatalf("the leader was killed too late: %+v, %v", r, err)
 	}
+	gateway.Signal(syscall.SIGCONT)
 	e.leads(b)
 	e.presents("pay.test")
 	e.ordered(2)

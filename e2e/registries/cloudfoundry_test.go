@@ -44,7 +44,7 @@ func (w *world) broker() *broker {
 }
 
 func (b *broker) flags() []string {
-	return []string{"--natsURL", b.url, "--natsCredentialsFile", b.credentials, "--natsRegisterInterval", "1s", "--natsPruneThreshold", "4s"}
+	return []string{"--natsURL", b.url, "--natsCredentialsFile", b.credentials, "--natsRegisterInterval", "1s", "--natsPruneThreshold", "15s"}
 }
 
 // cells announce routes as those of a Cloud Foundry do: each every second, and all when a router starts. They come back to a

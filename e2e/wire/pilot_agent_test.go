@@ -75,7 +75,7 @@ func (w *world) pilotAgentOf(name, ip, discovery, policy string, identity lab.Id
 
 // lookup asks its name server for a host.
 func (a *pilotAgent) lookup(host string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	return (&net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, a.dns)

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -68,11 +69,18 @@ func (w *world) server(l language, name string) int {
 	return port
 }
 
-// plain starts a server of gRPC that knows nothing of xDS, and returns its port.
+// plain starts a server of gRPC that knows nothing of xDS, waits until it listens, and returns its port.
 func (w *world) plain(name string) int {
 	w.T.Helper()
 	port := lab.Port(w.T)
 	w.start(lab.Spec{Name: "plain-" + name, Argv: []string{lab.Program("peer"), "server", strconv.Itoa(port), name}})
+	w.check(lab.Eventually(stopLimit, func() error {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}))
 	return port
 }
 

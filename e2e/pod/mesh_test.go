@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -38,6 +37,7 @@ type workload struct {
 	name  string
 	ip    string
 	agent *lab.Process
+	held  chan struct{} // its program holds requests of ?held back until it is closed
 
 	variables   []string // of pod-init
 	environment []string // of the agent, beside what it always has
@@ -73,7 +73,7 @@ func newMesh(t *testing.T, six bool, mode string, config string, fields ...strin
 	d := m.join("discovery", m.family().discovery)
 	m.home = d
 	for name, number := range last {
-		w := &workload{Netns: m.join(name, m.family().prefix+number), mesh: m, name: name, ip: m.family().prefix + number}
+		w := &workload{Netns: m.join(name, m.family().prefix+number), mesh: m, name: name, ip: m.family().prefix + number, held: make(chan struct{})}
 		m.pods[name] = w
 		w.program()
 	}
@@ -179,8 +179,8 @@ func (w *workload) serveAt(address string) {
 	check(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		source, _, _ := net.SplitHostPort(r.RemoteAddr)
-		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil {
-			<-time.After(wait)
+		if r.URL.Query().Has("held") {
+			<-w.held
 		}
 		here := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
 		json.NewEncoder(out).Encode(told{w.name, r.Host, source, here, fmt.Sprint(r.Header)})

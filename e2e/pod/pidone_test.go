@@ -4,6 +4,7 @@ package pod
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,17 +116,23 @@ func TestProcessOne(t *testing.T) {
 	}
 
 	t.Run("orphans are buried", func(t *testing.T) {
-		output, err := p.container.exec("/bin/sh", "-c", "for i in 1 2 3 4 5; do (/bin/busybox sleep 1 & ) ; done")
+		output, err := p.container.exec("/bin/sh", "-c", "for i in 1 2 3 4 5; do (/bin/busybox sleep 600 >/dev/null 2>&1 & ) ; done")
 		if err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}
 		for _, want := range []int{1 + 5, 1} {
+			var all []int
 			check(t, lab.Eventually(stopLimit, func() error {
-				if n := len(lab.Children(agent)); n != want {
-					return fmt.Errorf("the agent has %d children, want %d with its Envoy", n, want)
+				if all = lab.Children(agent); len(all) != want {
+					return fmt.Errorf("the agent has %d children, want %d with its Envoy", len(all), want)
 				}
 				return nil
 			}))
+			for _, pid := range all {
+				if pid != envoy[0] {
+					check(t, syscall.Kill(pid, syscall.SIGKILL))
+				}
+			}
 		}
 	})
 
@@ -189,8 +196,10 @@ func TestProcessOne(t *testing.T) {
 	t.Run("TERM drains", func(t *testing.T) {
 		began := time.Now()
 		answered := make(chan error, 1)
+		client := p.c.Client(app, nil)
+		client.Timeout = stopLimit
 		go func() {
-			response, err := p.c.Client(app, nil).Get("http://" + p.a.ip + ":8080/?wait=1s")
+			response, err := client.Get("http://" + p.a.ip + ":8080/?held")
 			if err == nil {
 				_, err = io.ReadAll(response.Body)
 				response.Body.Close()
@@ -204,6 +213,13 @@ func TestProcessOne(t *testing.T) {
 			return nil
 		}))
 		check(t, p.container.runc("kill", p.container.id, "TERM").Run())
+		check(t, lab.Eventually(stopLimit, func() error {
+			if _, err := p.a.Netns.Get("http://127.0.0.1:15020/healthz/ready"); err == nil {
+				return errors.New("the agent is ready after TERM")
+			}
+			return nil
+		}))
+		close(p.a.held)
 		code, err := p.container.Wait(stopLimit)
 		check(t, err)
 		if code != 0 {

@@ -435,7 +435,7 @@ func (s *scene) ask(user lab.User, from, to string) string {
 	})
 	check(s.t, err)
 	defer c.Close()
-	check(s.t, c.SetDeadline(time.Now().Add(2*time.Second)))
+	check(s.t, c.SetDeadline(time.Now().Add(stopLimit)))
 	_, err = c.Write([]byte("?"))
 	check(s.t, err)
 	buffer := make([]byte, 512)

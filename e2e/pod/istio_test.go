@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -285,7 +284,7 @@ func (d *datagrams) serve(t *testing.T, n *lab.Netns, name string, port int) {
 func (d *datagrams) send(n *lab.Netns, user lab.User, address string) (name string) {
 	d.sent++
 	token := strconv.Itoa(d.sent)
-	c, err := n.Dial(user, "udp", address, time.Second)
+	c, err := n.Dial(user, "udp", address, stopLimit)
 	if err != nil {
 		return err.Error()
 	}
@@ -293,7 +292,7 @@ func (d *datagrams) send(n *lab.Netns, user lab.User, address string) (name stri
 	if _, err := c.Write([]byte(token)); err != nil {
 		return err.Error()
 	}
-	err = lab.Eventually(5*time.Second, func() error {
+	err = lab.Eventually(stopLimit, func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if name = d.got[token]; name == "" {

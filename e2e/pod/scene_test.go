@@ -139,12 +139,11 @@ var (
 // dial connects to host:port from a namespace, and returns the name of the process that answered: "refused" and "nobody" are names
 // as well. dialled is what the answerer takes for the address that was dialled.
 func dial(n *lab.Netns, user lab.User, address string) (name, dialled, source string) {
-	const patience = 2 * time.Second
 	var answer []byte
-	c, err := n.Dial(user, "tcp", address, patience)
+	c, err := n.Dial(user, "tcp", address, stopLimit)
 	if err == nil {
 		defer c.Close()
-		if err = c.SetDeadline(time.Now().Add(patience)); err == nil {
+		if err = c.SetDeadline(time.Now().Add(stopLimit)); err == nil {
 			answer, err = io.ReadAll(c)
 		}
 	}

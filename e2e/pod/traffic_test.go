@@ -126,7 +126,7 @@ func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscal
 }
 
 func (k *kept) exchange() error {
-	if err := k.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	if err := k.SetDeadline(time.Now().Add(stopLimit)); err != nil {
 		return err
 	}
 	if _, err := k.Write([]byte("x")); err != nil {
@@ -192,7 +192,7 @@ func TestUnansweredConnectionsAreForgotten(t *testing.T) {
 			t.Fatal("the service answers")
 		}
 		s.says(b, "redirected: ")
-		if err := call(2 * time.Second); err != nil {
+		if err := call(stopLimit); err != nil {
 			t.Errorf("from the same port, after the rules: %v", err)
 		}
 	})

@@ -234,6 +234,9 @@ func kubernetesMesh(t *testing.T) {
 	// The definitions come late. Labels of the Pods make the subsets.
 	definitions := istioDefinitions(t)
 	w.hand.apply(definitions)
+	destination, _, _ := strings.Cut(policy(0, 100), "\n---\n")
+	w.hand.apply(destination)
+	w.page("/debug/configz", "DestinationRule") // before its routes come, which another watch tells
 	w.hand.apply(policy(0, 100))
 	w.answers("v2")
 	w.hand.apply(policy(100, 0))

@@ -20,9 +20,9 @@ func TestBookinfoOnANode(t *testing.T) {
 
 		// What the sidecar decides, not the Service: all requests go to v1, then to v2.
 		const count = `i=0; while [ $i -lt 20 ]; do busybox wget -q -O- http://reviews:9080/reviews/0 | busybox head -c 16; i=$((i+1)); done`
-		n.eventually(30*time.Second, func() error { return n.job(count, `"v1"`, `"v2"`) })
+		n.eventually(jobLimit, func() error { return n.job(count, `"v1"`, `"v2"`) })
 		n.weigh(0, 100)
-		n.eventually(60*time.Second, func() error { return n.job(count, `"v2"`, `"v1"`) })
+		n.eventually(jobLimit, func() error { return n.job(count, `"v2"`, `"v1"`) })
 		n.weigh(100, 0)
 
 		n.looks()
@@ -85,6 +85,9 @@ func (n *node) weigh(v1, v2 int) {
 		`[{"op": "replace", "path": "/spec/http/1/route/0/weight", "value": %d}, {"op": "replace", "path": "/spec/http/1/route/1/weight", "value": %d}]`, v1, v2))
 }
 
+// jobLimit is for several Jobs, one after the other: each is a Pod that starts and ends.
+const jobLimit = 3 * time.Minute
+
 // job runs a script as a Job, which ends although its Pod has a sidecar. Its output must have one text, and not the other.
 func (n *node) job(script, want, without string) error {
 	n.t.Helper()
@@ -108,7 +111,7 @@ spec:
       containers:
       - {name: main, image: pilotlight/proxy:dev, command: [/bin/sh, -c, %q], securityContext: {runAsUser: 1000}}
 `, label, script)))
-	n.kubectl("-n", "bookinfo", "wait", "--for=condition=Complete", "--timeout=60s", "job/script")
+	n.kubectl("-n", "bookinfo", "wait", "--for=condition=Complete", "--timeout=120s", "job/script")
 	out := n.kubectl("-n", "bookinfo", "logs", "job/script", "-c", "main")
 	if !strings.Contains(out, want) || strings.Contains(out, without) {
 		return fmt.Errorf("the Job prints %s, want %s alone", out, want)

@@ -39,11 +39,11 @@ func (n *node) strict(gateway string) {
 	const plain, meshed = `sidecar.istio.io/inject: "false"`, `app: script`
 	// By address: without DNS of its own the static busybox ends here at a name.
 	read := "busybox wget -q -O- http://" + n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}") + ":9080/reviews/0 2>&1 || echo failed"
-	n.eventually(30*time.Second, func() error { return n.jobOf(plain, read, "Reviewer1", "failed") })
+	n.eventually(jobLimit, func() error { return n.jobOf(plain, read, "Reviewer1", "failed") })
 	n.plainTextIsClosed()
 	n.page(lab.Command(n.t, "docs/kubernetes.md", "mode: STRICT"))
-	n.eventually(time.Minute, func() error { return n.jobOf(plain, read, "failed", "Reviewer1") })
-	n.eventually(30*time.Second, func() error { return n.jobOf(meshed, read, "Reviewer1", "failed") })
+	n.eventually(jobLimit, func() error { return n.jobOf(plain, read, "failed", "Reviewer1") })
+	n.eventually(jobLimit, func() error { return n.jobOf(meshed, read, "Reviewer1", "failed") })
 	n.eventually(30*time.Second, func() error { return page(gateway) })
 	n.kubectl("apply", "-f", n.write("policy.yaml", `
 apiVersion: security.istio.io/v1
@@ -53,7 +53,7 @@ spec:
   selector: {matchLabels: {app: reviews}}
   rules: [{from: [{source: {principals: [cluster.local/ns/bookinfo/sa/productpage]}}]}]
 `))
-	n.eventually(time.Minute, func() error { return n.jobOf(meshed, read, "403 Forbidden", "Reviewer1") })
+	n.eventually(jobLimit, func() error { return n.jobOf(meshed, read, "403 Forbidden", "Reviewer1") })
 	for range 20 {
 		if err := page(gateway); err != nil {
 			n.t.Errorf("under STRICT: %v", err)
@@ -68,7 +68,7 @@ func (n *node) plainTextIsClosed() {
 	opens := func(port int) string {
 		return fmt.Sprintf("busybox nc -w 3 %s %d -e /bin/busybox true && echo opens %d; ", at, port, port)
 	}
-	n.eventually(30*time.Second, func() error {
+	n.eventually(jobLimit, func() error {
 		return n.jobOf(`sidecar.istio.io/inject: "false"`, opens(15012)+opens(15010)+"echo tried both", "opens 15012\ntried both", "opens 15010")
 	})
 }

@@ -88,7 +88,7 @@ func sharedRotation(t *testing.T) {
 	signed := func(at string) (certified, error) {
 		answer, code := newCertifier(t, at, dir).whole(token)
 		if answer.Identity == "" {
-			return answer, fmt.Errorf("%s answers %d", at, code)
+			return answer, fmt.Errorf("%s answers %d, %v", at, code, answer.failed)
 		}
 		return answer, nil
 	}

@@ -3,6 +3,8 @@ package lab
 import (
 	"net"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Without FreePort's checks, an agent ended at its start if another test's Envoy held its status port at another
@@ -24,6 +26,15 @@ func TestReserve(t *testing.T) {
 	}
 	if reserve(port) == nil {
 		t.Errorf("port %d is reserved twice", port)
+	}
+}
+
+// A backend at a port of an agent would get no request.
+func TestPortsOfAgentsAreNotFree(t *testing.T) {
+	for _, port := range []int{15000, 15001, 15004, 15006, 15020, 15021, 15053, 15090} {
+		if !model.DefaultAgentPort(uint32(port)) || reserve(port) == nil {
+			t.Errorf("port %d is an agent's: %t, and is taken for free", port, model.DefaultAgentPort(uint32(port)))
+		}
 	}
 }
 

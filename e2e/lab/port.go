@@ -34,14 +34,19 @@ func Port(t testing.TB) int {
 	return port
 }
 
-// PortOffset returns a number that makes each of these ports one as FreePort returns it.
-func PortOffset(t testing.TB, ports ...int) int {
+// demoPorts are those of the demo before its offset: of discovery, of each sidecar's outbound HTTP, of each agent's front, and of Consul.
+var demoPorts = []int{
+	8080, 15010, 15012, 15014, 15101, 15102, 15103, 15104, 15105, 15201, 15202, 15203, 15204, 15205, 15206, 8500, 8300, 8301,
+}
+
+// DemoOffset returns a -port-offset of the demo that makes each of its ports one as FreePort returns it.
+func DemoOffset(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range 100 {
 		offset := 1000 + rand.IntN(14_000)
 		err = nil
-		for _, port := range ports {
+		for _, port := range demoPorts {
 			err = errors.Join(err, reserve(port+offset))
 		}
 		if err == nil {

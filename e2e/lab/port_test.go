@@ -39,10 +39,9 @@ func TestPortsOfAgentsAreNotFree(t *testing.T) {
 }
 
 // Each port that an offset makes is the caller's alone.
-func TestPortOffset(t *testing.T) {
-	ports := []int{8080, 15010}
-	offset := PortOffset(t, ports...)
-	for _, port := range ports {
+func TestDemoOffset(t *testing.T) {
+	offset := DemoOffset(t)
+	for _, port := range demoPorts {
 		if reserve(port+offset) == nil {
 			t.Errorf("port %d is still free", port+offset)
 		}

@@ -4,7 +4,6 @@ package registries
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +27,7 @@ func TestConsulDemo(t *testing.T) {
 	}
 	root, err := lab.Root()
 	w.check(err)
-	offset := 1000 + rand.IntN(14_000) // all ports stay below those that the kernel gives to outgoing connections
+	offset := lab.DemoOffset(t)
 	demo, err := lab.Start(lab.Spec{Name: "demo", Dir: w.Dir, Argv: []string{
 		lab.Program("demo"), "-registry", "consul", "-bin", programs, "-config", filepath.Join(root, "examples/bookinfo/config"),
 		"-run", filepath.Join(w.Dir, "run"), "-addresses", w.Addresses, "-port-offset", fmt.Sprint(offset),

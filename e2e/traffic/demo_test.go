@@ -22,14 +22,11 @@ type shown struct {
 	offset         int
 }
 
-// demoPorts are those of discovery, of each sidecar's outbound HTTP, and of each agent's front, before the offset.
-var demoPorts = []int{8080, 15010, 15012, 15014, 15101, 15102, 15103, 15104, 15105, 15201, 15202, 15203, 15204, 15205, 15206}
-
 // show runs a command of README that starts the demo, with further flags, until it says where the page is, at the address with this last byte.
 func show(t *testing.T, last int, command string) shown {
 	t.Helper()
 	dir := lab.ShortDir(t)
-	s := shown{t: t, run: filepath.Join(dir, "run"), addresses: lab.Addresses(), offset: lab.PortOffset(t, demoPorts...)}
+	s := shown{t: t, run: filepath.Join(dir, "run"), addresses: lab.Addresses(), offset: lab.DemoOffset(t)}
 	command, flags, _ := strings.Cut(strings.TrimSpace(command), " DEMO=")
 	argv := append(strings.Fields(command), fmt.Sprintf("DEMO=%s -run %s -addresses %s -port-offset %d", flags, s.run, s.addresses, s.offset))
 	var err error

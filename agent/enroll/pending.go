@@ -57,8 +57,8 @@ func (p *pending) load(before *tls.Certificate) error {
 		return fmt.Errorf("write a key: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := p.write(text); err != nil {
-		return fmt.Errorf("the authority is not asked, for the key of the request is not written: %w", err)
+	if err := durable.Write(p.path()+".new", p.path(), text, 0o600); err != nil {
+		return fmt.Errorf("the authority is not asked, for the key of the request cannot be kept: %w", err)
 	}
 	p.key, p.text = key, text
 	return nil
@@ -85,20 +85,6 @@ func (p *pending) read() (*ecdsa.PrivateKey, []byte) {
 		return k, text
 	}
 	return nil, nil
-}
-
-func (p *pending) write(text []byte) (err error) {
-	file, err := durable.Create(p.path()+".new", 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = file.Write(text); err == nil {
-		err = durable.Take(file, p.path())
-	}
-	if err != nil {
-		return errors.Join(err, durable.Drop(file))
-	}
-	return file.Close()
 }
 
 // answered forgets the key, which is beside its certificate now.

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,6 +44,21 @@ func Drop(file *os.File) error {
 		err = nil
 	}
 	return errors.Join(file.Close(), err)
+}
+
+// Write makes a file of this content, or leaves the one before; temporary is its path until then. An error names the file.
+func Write(temporary, name string, content []byte, mode fs.FileMode) error {
+	file, err := Create(temporary, mode)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if _, err = file.Write(content); err == nil {
+		err = Take(file, name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, errors.Join(err, Drop(file)))
+	}
+	return file.Close()
 }
 
 // Sync has what a file or a directory holds outlive a crash of the machine.

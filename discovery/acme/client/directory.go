@@ -166,17 +166,7 @@ func (s *directory) write(name string, content any) error {
 		return err
 	}
 	at := filepath.Join(s.dir, name)
-	file, err := durable.Create(at+".new", 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", at, err)
-	}
-	if _, err = file.Write(text); err == nil {
-		err = durable.Take(file, at)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", at, errors.Join(err, durable.Drop(file)))
-	}
-	return file.Close()
+	return durable.Write(at+".new", at, text, 0o600)
 }
 
 // fileOf returns the name of the file of a set.

@@ -41,16 +41,5 @@ func locked(dir string, do func() error) error {
 
 // write writes a file whole, or leaves the one before.
 func write(dir, name string, content []byte, mode os.FileMode) error {
-	at := filepath.Join(dir, name)
-	file, err := durable.Create(filepath.Join(dir, "."+name+".new"), mode)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", at, err)
-	}
-	if _, err = file.Write(content); err == nil {
-		err = durable.Take(file, at)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", at, errors.Join(err, durable.Drop(file)))
-	}
-	return file.Close()
+	return durable.Write(filepath.Join(dir, "."+name+".new"), filepath.Join(dir, name), content, mode)
 }

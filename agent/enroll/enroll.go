@@ -160,11 +160,7 @@ func (e *Enrollment) token() ([]byte, error) {
 
 // renew asks once: by the certificate, and if that does not bring another one by the token.
 func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
-	var before *tls.Certificate
-	if h != nil {
-		before = &h.pair
-	}
-	csr, err := p.request(before)
+	csr, err := p.request(h)
 	if err != nil {
 		return err
 	}
@@ -177,7 +173,7 @@ func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
 	}
 	var faults []error
 	if h != nil {
-		a, err := e.ask(ctx, csr, append(append([]byte{}, roots...), h.roots...), before, "")
+		a, err := e.ask(ctx, csr, append(append([]byte{}, roots...), h.roots...), &h.pair, "")
 		if err == nil {
 			return e.take(a, p, h)
 		}

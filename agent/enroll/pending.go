@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -29,7 +28,7 @@ type pending struct {
 }
 
 // request returns a request for a certificate in the place of another one, nil for none.
-func (p *pending) request(before *tls.Certificate) (csr []byte, err error) {
+func (p *pending) request(before *held) (csr []byte, err error) {
 	if p.key == nil {
 		if err := p.load(before); err != nil {
 			return nil, err
@@ -43,7 +42,7 @@ func (p *pending) request(before *tls.Certificate) (csr []byte, err error) {
 }
 
 // load takes the key of an agent that ended, or makes one. Each certificate has a key of its own.
-func (p *pending) load(before *tls.Certificate) error {
+func (p *pending) load(before *held) error {
 	if key, text := p.read(); key != nil && !isOf(key, before) {
 		p.key, p.text = key, text
 		return nil
@@ -64,8 +63,8 @@ func (p *pending) load(before *tls.Certificate) error {
 	return nil
 }
 
-func isOf(key *ecdsa.PrivateKey, certificate *tls.Certificate) bool {
-	return certificate != nil && key.PublicKey.Equal(certificate.Leaf.PublicKey)
+func isOf(key *ecdsa.PrivateKey, h *held) bool {
+	return h != nil && key.PublicKey.Equal(h.pair.Leaf.PublicKey)
 }
 
 func (p *pending) path() string { return filepath.Join(p.directory.path, pendingFile) }

@@ -55,8 +55,8 @@ func TestEachCertificateHasAKeyOfItsOwn(t *testing.T) {
 	} {
 		check(t, os.WriteFile(filepath.Join(f.dir, pendingFile), []byte(text), 0o600))
 		p := f.pending()
-		if _, err := p.request(&h.pair); err != nil || isOf(p.key, &h.pair) {
-			t.Errorf("%s: %v, the certificate's: %t", name, err, isOf(p.key, &h.pair))
+		if _, err := p.request(h); err != nil || isOf(p.key, h) {
+			t.Errorf("%s: %v, the certificate's: %t", name, err, isOf(p.key, h))
 		}
 		if again, _ := f.pending().read(); !p.key.Equal(again) {
 			t.Errorf("%s: the new key is not in the file", name)

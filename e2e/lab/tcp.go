@@ -8,6 +8,23 @@ import (
 	"time"
 )
 
+// AnswerEach answers each connection of a listener, and then closes it, until the listener is closed.
+func AnswerEach(l net.Listener, answer func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			answer(c)
+		}()
+	}
+}
+
+// SayBack is an answer: what the client says.
+func SayBack(c net.Conn) { _, _ = io.Copy(c, c) }
+
 // Doubling starts a server of TCP on 127.0.0.1 that answers what it reads with the same bytes, twice, and returns its port.
 func Doubling(t *testing.T) int {
 	t.Helper()
@@ -16,24 +33,15 @@ func Doubling(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
+	go AnswerEach(l, func(c net.Conn) {
+		for part := make([]byte, 100); ; {
+			n, err := c.Read(part)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for part := make([]byte, 100); ; {
-					n, err := c.Read(part)
-					if err != nil {
-						return
-					}
-					_, _ = c.Write(bytes.Repeat(part[:n], 2))
-				}
-			}()
+			_, _ = c.Write(bytes.Repeat(part[:n], 2))
 		}
-	}()
+	})
 	return l.Addr().(*net.TCPAddr).Port
 }
 

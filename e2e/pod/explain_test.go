@@ -121,7 +121,7 @@ func (w *workload) repeats(port string) {
 	l, err := w.Listen(operator, "tcp", "[::]:"+port)
 	check(w.mesh.t, err)
 	w.mesh.t.Cleanup(func() { l.Close() })
-	go echoes(l)
+	go lab.AnswerEach(l, lab.SayBack)
 }
 
 // page returns a page of discovery, which it shows its own machine.

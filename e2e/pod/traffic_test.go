@@ -5,7 +5,6 @@ package pod
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -97,20 +96,6 @@ func (s *scene) keep(n *lab.Netns, user lab.User, address string) *kept {
 	return k
 }
 
-// echoes says back what clients say, until the listener is closed.
-func echoes(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			_, _ = io.Copy(c, c)
-		}()
-	}
-}
-
 // echo serves a port of a namespace: what a client says is said back.
 func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscall.RawConn) error) {
 	s.t.Helper()
@@ -120,7 +105,7 @@ func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscal
 			return err
 		}
 		s.t.Cleanup(func() { l.Close() })
-		go echoes(l)
+		go lab.AnswerEach(l, lab.SayBack)
 		return nil
 	}))
 }

@@ -121,18 +121,7 @@ func echo(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				io.Copy(c, c)
-			}()
-		}
-	}()
+	go lab.AnswerEach(l, lab.SayBack)
 }
 
 // anyHTTP serves gRPC's health over HTTP/2, and tells every other request what it was asked in.

@@ -61,17 +61,10 @@ func (w *world) furtherPorts(name string) []*further {
 // each answers each connection of a listener.
 func each(answer func(net.Conn)) func(net.Listener) {
 	return func(l net.Listener) {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				c.SetDeadline(time.Now().Add(10 * time.Second))
-				answer(c)
-			}()
-		}
+		lab.AnswerEach(l, func(c net.Conn) {
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			answer(c)
+		})
 	}
 }
 

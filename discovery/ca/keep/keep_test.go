@@ -80,29 +80,6 @@ func TestARootIsMadeOnce(t *testing.T) {
 	}
 }
 
-// Replicas that start at once on one directory have one root.
-func TestARootIsMadeByOneOfMany(t *testing.T) {
-	dir := t.TempDir()
-	var all sync.WaitGroup
-	roots := make([]string, 8)
-	for i := range roots {
-		all.Go(func() {
-			a, _, err := Open(dir, time.Now())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			roots[i] = string(a.Authority.Roots())
-		})
-	}
-	all.Wait()
-	for _, root := range roots {
-		if root != roots[0] {
-			t.Fatal("two roots were made")
-		}
-	}
-}
-
 func TestASecondRootIsNeverMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, dir string)

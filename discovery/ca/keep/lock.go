@@ -18,6 +18,9 @@ const (
 	lockAgain = 10 * time.Millisecond
 )
 
+// errHeld is the error for a lock that another process holds too long.
+var errHeld = fmt.Errorf("another process has held it for %s", patience)
+
 // locked calls do while it holds the lock of a directory.
 func locked(dir string, do func() error) error {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -33,7 +36,7 @@ func locked(dir string, do func() error) error {
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			return fmt.Errorf("lock %s: %w", file.Name(), err)
 		case time.Since(began) > patience:
-			return fmt.Errorf("lock %s: another process has held it for %s", file.Name(), patience)
+			return fmt.Errorf("lock %s: %w", file.Name(), errHeld)
 		}
 		time.Sleep(lockAgain)
 	}

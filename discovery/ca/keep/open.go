@@ -27,8 +27,8 @@ func Open(dir string, now time.Time) (authority State, made bool, err error) {
 	if info.Mode().Perm()&0o002 != 0 {
 		return State{}, false, fmt.Errorf("%s: has mode %04o, so every user could replace the authority: want 0700", dir, info.Mode().Perm())
 	}
-	if authority, err = read(dir, now); err == nil || !errors.Is(err, errNone) {
-		return authority, false, err // without the lock: the files may be mounted, and cannot be written
+	if authority, err = Read(dir, now); !errors.Is(err, errNone) {
+		return authority, false, err
 	}
 	err = locked(dir, func() error {
 		authority, err = read(dir, now) // another process may have made it

@@ -69,8 +69,20 @@ func read(dir string, at time.Time) (State, error) {
 	return State(state), nil
 }
 
-// Read reads the authority of a directory. Unlike Open it makes none.
-func Read(dir string, at time.Time) (State, error) { return read(dir, at) }
+// Read reads the authority of a directory. Unlike Open it makes none. It takes the lock only where it finds fault, since another process may be
+// writing the files: the directory may be mounted, and have no lock.
+func Read(dir string, at time.Time) (state State, err error) {
+	if state, err = read(dir, at); err == nil || errors.Is(err, errNone) {
+		return state, err
+	}
+	if fault := locked(dir, func() error {
+		state, err = read(dir, at)
+		return nil
+	}); errors.Is(fault, errHeld) {
+		return State{}, errors.Join(err, fault)
+	}
+	return state, err
+}
 
 // Rotate begins to replace the root of a directory, or returns the rotation that is under way.
 func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {

@@ -48,7 +48,7 @@ var errGone = errors.New("the scraper has gone")
 // copy copies a source's text to its end, or up to limit bytes. open is true for OpenMetrics.
 func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err error) {
 	e.lines.Reset(from)
-	var family []byte // the one whose samples may follow
+	var of family
 	for err == nil {
 		var line []byte
 		line, err = e.lines.ReadSlice('\n')
@@ -66,8 +66,7 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 			return c, err // the incomplete line is not written
 		}
 		if text := bytes.Trim(line, " \t\n"); len(text) > 0 {
-			var taken bool
-			if family, taken = e.line(text, family, open); !taken {
+			if !e.line(text, &of, open) {
 				c.dropped++
 			}
 		}
@@ -100,75 +99,75 @@ func (e *exposition) skipLine(limit int64) (n int64, err error) {
 	return n, nil
 }
 
-// line handles one line, and returns the family that it belongs to. It returns false for a line that is not valid.
-func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
+// line handles one line; of is the family before it, and then its own. It returns false for a line that is not valid.
+func (e *exposition) line(text []byte, of *family, open bool) bool {
 	if text[0] == '#' {
-		return e.comment(text, family, open)
+		return e.comment(text, of, open)
 	}
 	s, ok := parseSample(text, open)
 	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // another source must not write the agent's own metrics
-		return family, false
+		return false
 	}
 	var tags map[string]string // of one of Istio's
 	if e.istio != nil {
 		var written bool
 		if s, tags, written = e.istio.rename(s); !written {
-			return family, true
+			return true
 		}
 	}
-	if !belongs(s.name, family) {
+	if !of.has(s.name) {
 		e.endFamily()
 		e.describe('T', s.name) // a TYPE must not come after it
-		family = append(family[:0], s.name...)
+		of.is(s.name, "")
 	}
 	if tags != nil {
-		return family, e.istio.add(s, tags)
+		return e.istio.add(s, tags)
 	}
 	s.write(e.to)
-	return family, true
+	return true
 }
 
 // comment handles TYPE and HELP; other comments have no meaning.
-func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
+func (e *exposition) comment(text []byte, of *family, open bool) bool {
 	word, rest := field(text[1:])
 	name, rest := field(rest)
 	isHelp, isType := string(word) == "HELP", string(word) == "TYPE"
 	if e.istio != nil && (isHelp || isType) {
 		var written bool
 		if name, written = e.istio.description(name); !written {
-			return family, true
+			return true
 		}
 	}
 	switch {
 	case !isHelp && !isType, isHelp && open: // in OpenMetrics its name may differ from that of the samples
-		return family, true
+		return true
 	case !isMetricName(name) || bytes.HasPrefix(name, []byte(prefix)):
-		return family, false
+		return false
 	}
 	e.endFamily()
 	if isHelp {
 		if !isHelpText(rest) {
-			return family, false
+			return false
 		}
 		if e.describe('H', name) {
 			fmt.Fprintf(e.to, "# HELP %s %s\n", name, rest)
 		}
-		return family, true
+		return true
 	}
 	kind, suffix, ok := kindOf(string(rest), open)
 	if !ok {
-		return family, false
+		return false
 	}
-	family = append(append(family[:0], name...), suffix...)
-	if e.describe('T', family) {
-		fmt.Fprintf(e.to, "# TYPE %s %s\n", family, kind)
-		if kind == "histogram" || kind == "summary" {
-			for _, part := range parts { // they have a TYPE now
-				e.describe('T', append(family, part...))
-			}
+	of.is(name, suffix)
+	if e.describe('T', of.name) {
+		fmt.Fprintf(e.to, "# TYPE %s %s\n", of.name, kind)
+	}
+	if of.parted = kind == "histogram" || kind == "summary"; of.parted {
+		for _, part := range parts { // they have a TYPE now
+			e.describe('T', append(of.name, part...))
 		}
 	}
-	return family, true
+	return true
 }
 
 // parts are the suffixes of the sample names of a histogram or summary.
@@ -214,11 +213,21 @@ func kindOf(kind string, open bool) (text, suffix string, ok bool) {
 	return "", "", false
 }
 
-// belongs reports whether a sample is of the family: its own name, or the parts of a histogram or summary.
-func belongs(name, family []byte) bool {
-	rest, found := bytes.CutPrefix(name, family)
-	if !found || len(family) == 0 {
+// family is the one whose samples may follow in a text.
+type family struct {
+	name   []byte
+	parted bool // a histogram or summary
+}
+
+func (f *family) is(name []byte, suffix string) {
+	f.name, f.parted = append(append(f.name[:0], name...), suffix...), false
+}
+
+// has reports whether a sample is of the family: it has its name, or that of a part.
+func (f *family) has(name []byte) bool {
+	rest, found := bytes.CutPrefix(name, f.name)
+	if !found || len(f.name) == 0 {
 		return false
 	}
-	return len(rest) == 0 || slices.Contains(parts, string(rest))
+	return len(rest) == 0 || f.parted && slices.Contains(parts, string(rest))
 }

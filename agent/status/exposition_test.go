@@ -53,6 +53,8 @@ func TestExposition(t *testing.T) {
 		{"a name that is none", "# TYPE 1a gauge\n1a 1\n# HELP a-b text\n", "", 3},
 		{"a carriage return", "a 1\r\n# TYPE b gauge\r\nb 1\n", "b 1\n", 2},
 		{"TYPE twice", "# TYPE a gauge\na{x=\"1\"} 1\n# TYPE a gauge\na{x=\"2\"} 1\n", "# TYPE a gauge\na{x=\"1\"} 1\na{x=\"2\"} 1\n", 0},
+		{"TYPE after a sample that is no part, for its family is no histogram", "a 1\na_sum 1\n# TYPE a_sum gauge\na_sum{x=\"2\"} 1\n", "a 1\na_sum 1\na_sum{x=\"2\"} 1\n", 0},
+		{"TYPE of a part of a histogram that was a gauge before", "# TYPE a gauge\na 1\n# TYPE a histogram\na_sum 1\n# TYPE a_sum gauge\n", "# TYPE a gauge\na 1\na_sum 1\n", 0},
 		{"TYPE after its samples", "a 1\n# TYPE a gauge\na{x=\"2\"} 1\n", "a 1\na{x=\"2\"} 1\n", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

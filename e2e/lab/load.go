@@ -19,6 +19,8 @@ type Load struct {
 	address string // host:port to dial
 	request []byte
 	pace    time.Duration // between two requests of a client
+	limit   time.Duration // of a dial, and of an answer, on a machine at rest: see Stopwatch
+	watches stopwatches
 
 	stop     chan struct{}
 	clients  sync.WaitGroup
@@ -32,8 +34,9 @@ type Load struct {
 }
 
 const (
-	loadPace    = 2 * time.Millisecond
-	loadTimeout = 5 * time.Second // of a dial, and of a request
+	loadPace     = 2 * time.Millisecond
+	loadLimit    = 5 * time.Second
+	loadPatience = 30 * time.Second // for a dial, and for an answer, on any machine
 )
 
 // StartLoad sends requests for url to address: a server, or a proxy that accepts absolute URLs. kept clients hold their
@@ -52,7 +55,7 @@ func StartSlowLoad(address, url string, kept, fresh int, pace time.Duration) *Lo
 	if err := request.WriteProxy(&text); err != nil {
 		panic(err)
 	}
-	l := &Load{address: address, request: text.Bytes(), pace: pace, stop: make(chan struct{}), bodies: map[string]int{}, ended: make([]atomic.Int64, kept+fresh)}
+	l := &Load{address: address, request: text.Bytes(), pace: pace, limit: loadLimit, stop: make(chan struct{}), bodies: map[string]int{}, ended: make([]atomic.Int64, kept+fresh)}
 	for i := range kept + fresh {
 		l.clients.Go(func() { l.client(i < kept, &l.ended[i]) })
 	}
@@ -148,13 +151,18 @@ func (l *Load) record(body string, err error) {
 // exchange sends one request, over *c or a new connection, and reads its answer.
 func (l *Load) exchange(c **connection) (body string, closed bool, err error) {
 	if *c == nil {
-		conn, err := net.DialTimeout("tcp", l.address, loadTimeout)
+		watch := l.watches.start()
+		conn, err := net.DialTimeout("tcp", l.address, loadPatience)
 		if err != nil {
 			return "", true, err
 		}
 		*c = &connection{conn, bufio.NewReader(conn)}
+		if err := watch.late(l.limit); err != nil {
+			return "", true, fmt.Errorf("the connection %w", err)
+		}
 	}
-	(*c).SetDeadline(time.Now().Add(loadTimeout))
+	watch := l.watches.start()
+	(*c).SetDeadline(time.Now().Add(loadPatience))
 	if _, err := (*c).Write(l.request); err != nil {
 		return "", true, err
 	}
@@ -166,6 +174,9 @@ func (l *Load) exchange(c **connection) (body string, closed bool, err error) {
 	data, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %.200s", response.Status, data)
+	}
+	if late := watch.late(l.limit); err == nil && late != nil {
+		err = fmt.Errorf("the answer %w", late)
 	}
 	return string(data), response.Close, err
 }

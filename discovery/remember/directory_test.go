@@ -63,12 +63,12 @@ func TestDirectory(t *testing.T) {
 	if got := d.Load(noon); len(got) != 0 || len(d.Lines()) != 0 {
 		t.Errorf("a directory that is not there has %v, %q", got, d.Lines())
 	}
-	ended, done := make(chan struct{}), make(chan error)
-	go func() { done <- d.Run(ended) }()
 	for _, source := range []string{"Consul", "Kubernetes/east", "xds://istiod:15010", strings.Repeat("ü", 300)} {
 		d.Keep(source, groups(), noon)
 	}
 	d.Keep("config", map[string]model.Group{}, noon)
+	ended, done := make(chan struct{}), make(chan error)
+	go func() { done <- d.Run(ended) }() // which writes them at once: a second write comes after a pause
 	eventually(t, "it is not written", func() bool { return len(newDirectory(path).Load(noon)) == 5 })
 	d.Forget("Kubernetes/east")
 	d.Forget("other")
@@ -95,6 +95,15 @@ func TestDirectory(t *testing.T) {
 	}
 	if n := testutil.CollectAndCount(d, "pilotlight_state_written_timestamp_seconds"); n != 4 {
 		t.Errorf("%d sources are measured", n)
+	}
+}
+
+// Writes take at most a fiftieth of the time. One that a disk has held up keeps further changes from it for a minute at most.
+func TestPause(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: 0, time.Millisecond: 50 * time.Millisecond, time.Second: 50 * time.Second, 6 * time.Second: time.Minute} {
+		if got := pauseAfter(took); got != want {
+			t.Errorf("after a write of %s there is none for %s, want %s", took, got, want)
+		}
 	}
 }
 

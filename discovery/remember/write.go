@@ -16,11 +16,16 @@ import (
 	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
-// Writes take at most a fiftieth of the time, and one that failed is tried again after retryAfter.
+// Writes take at most a fiftieth of the time, as long as that means a pause of at most longestPause: a crash loses what came in it. One that failed
+// is tried again after retryAfter.
 const (
-	share      = 50
-	retryAfter = 10 * time.Second
+	share        = 50
+	longestPause = time.Minute
+	retryAfter   = 10 * time.Second
 )
+
+// pauseAfter returns how long there is no write after one.
+func pauseAfter(took time.Duration) time.Duration { return min(share*took, longestPause) }
 
 // errLocked says that another process has the lock.
 var errLocked = errors.New("another discovery has the lock of the directory")
@@ -45,7 +50,7 @@ func (d *Directory) Run(ended <-chan struct{}) error {
 		}
 		began, again := time.Now(), retryAfter
 		if !d.write() {
-			again = share * time.Since(began)
+			again = pauseAfter(time.Since(began))
 		}
 		wake = nil
 		timer.Reset(again)

@@ -305,8 +305,9 @@ func TestABrokerThatIsNotThere(t *testing.T) {
 // A connection to a broker that sends an endless line, or malformed data, is closed, and its data is not buffered.
 func TestBrokersThatAreNone(t *testing.T) {
 	for name, test := range map[string]struct {
-		say  func(io.Writer) error
-		want string
+		say      func(io.Writer) error
+		want     string
+		patience time.Duration // shorter where it is what ends the connection
 	}{
 		"a line without an end": {func(w io.Writer) error {
 			_, err := w.Write([]byte("INFO {"))
@@ -314,13 +315,13 @@ func TestBrokersThatAreNone(t *testing.T) {
 				_, err = w.Write(chunk)
 			}
 			return err
-		}, "a line of more than 8 MiB"},
-		"another protocol": {func(w io.Writer) error { _, err := io.WriteString(w, "HTTP/1.1 400 Bad Request\r\n\r\n"); return err }, "connect to NATS"},
-		"half a line":      {func(w io.Writer) error { _, err := io.WriteString(w, `INFO {"server_id`); return err }, "connect to NATS"},
+		}, "a line of more than 8 MiB", time.Minute},
+		"another protocol": {func(w io.Writer) error { _, err := io.WriteString(w, "HTTP/1.1 400 Bad Request\r\n\r\n"); return err }, "connect to NATS", time.Minute},
+		"half a line":      {func(w io.Writer) error { _, err := io.WriteString(w, `INFO {"server_id`); return err }, "connect to NATS", 5 * time.Second},
 		"junk after the connection": {func(w io.Writer) error {
 			_, err := io.WriteString(w, "INFO {\"server_id\":\"T\",\"version\":\"2.10.0\",\"proto\":1,\"max_payload\":1048576}\r\nPONG\r\nMSG junk\r\n")
 			return err
-		}, "nats"},
+		}, "nats", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -340,7 +341,7 @@ func TestBrokersThatAreNone(t *testing.T) {
 			})
 			defer serving.Wait()
 			defer l.Close()
-			b := Broker{URLs: []string{"nats://" + l.Addr().String()}, patience: 5 * time.Second}
+			b := Broker{URLs: []string{"nats://" + l.Addr().String()}, patience: test.patience}
 			err = New(b, "tested", netip.Addr{}, everyHost, time.Hour, 2*time.Hour).Run(t.Context(), nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it ends with %v, want %q", err, test.want)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,8 @@ func (s *stream) pass(ctx context.Context, call *call, a answered, rest []reques
 	defer a.response.Body.Close()
 	s.envoy.answered()
 	s.relay.pace.answered()
-	ctx, cancel := context.WithCancelCause(ctx)
+	whole := ctx // where this ends, the call may end, and with it the reading, before what is made of it here
+	ctx, cancel := context.WithCancelCause(whole)
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() {
 		defer a.response.Body.Close() // ends the reading below
@@ -187,11 +189,11 @@ func (s *stream) pass(ctx context.Context, call *call, a answered, rest []reques
 	for size := a.size; ; {
 		s.heard.Store(time.Now().UnixNano())
 		if err := s.copy(a.response.Body, size, buffer); err != nil {
-			return firstOf(context.Cause(ctx), err)
+			return cmp.Or(context.Cause(ctx), context.Cause(whole), err)
 		}
 		var err error
 		if size, err = nextHead(a.response); err != nil {
-			return firstOf(context.Cause(ctx), err)
+			return cmp.Or(context.Cause(ctx), context.Cause(whole), err)
 		}
 	}
 }
@@ -218,13 +220,6 @@ func (s *stream) attend(ctx context.Context, end context.CancelCauseFunc, from i
 			return
 		}
 	}
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // forward passes requests on until ctx or the call ends.

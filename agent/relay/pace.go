@@ -52,6 +52,9 @@ func (p *pace) untilAnswered(ctx context.Context, ask func() error, lost func(wh
 			p.answered()
 			return true
 		}
+		if ctx.Err() != nil {
+			return false
+		}
 		p.failed(err)
 		lost(err.Error())
 	}

@@ -82,6 +82,18 @@ func (c *crowd) ask() error {
 	return nil
 }
 
+// An attempt that ends with the stream for which it is made is no failure of discovery.
+func TestUntilTheStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var p pace
+		asked := func() error { cancel(); return context.Canceled }
+		if p.untilAnswered(ctx, asked, func(why string) { t.Errorf("discovery is lost: %s", why) }) || p.refusals.Load() != 0 {
+			t.Errorf("%d refusals", p.refusals.Load())
+		}
+	})
+}
+
 // Ten thousand proxies that serve their memory come back to a discovery that takes 200 new streams a second
 // (--maxNewStreamsPerSecond). All of them are
 // served, and what it has to refuse becomes little within ten seconds.

@@ -143,6 +143,9 @@ func (s *stream) ask(ctx context.Context, first request, incoming <-chan request
 			if a.err == nil {
 				return s.pass(ctx, call, a, kept[sent:], incoming)
 			}
+			if ctx.Err() != nil { // the call has ended with the stream: discovery has not failed
+				return context.Cause(ctx)
+			}
 			s.envoy.lost(a.err.Error())
 			s.relay.pace.failed(a.err)
 			if m := s.memory(); m != nil {

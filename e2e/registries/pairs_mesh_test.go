@@ -103,14 +103,21 @@ func newMesh(t *testing.T) *mesh {
 		}
 	})
 	m.whole("at first")
-	w.check(lab.Eventually(time.Minute, func() error { // nobody remembers what has just come for the first time
-		found, err := filepath.Glob(filepath.Join(m.proxies, "client", "last-good"))
-		if len(found) == 0 {
-			return errors.New("the agent has written no last good configuration")
-		}
-		return err
-	}))
+	w.check(lab.Eventually(time.Minute, m.remembered)) // nobody remembers what has just come for the first time
 	return m
+}
+
+// remembered returns an error until discovery and the agent have written what they have.
+func (m *mesh) remembered() error {
+	for _, name := range []string{
+		filepath.Join(m.proxies, "client", "last-good"),
+		filepath.Join(m.state, "Consul-*.state"), filepath.Join(m.state, "Kubernetes-*.state"), filepath.Join(m.state, "config-*.state"),
+	} {
+		if found, err := filepath.Glob(name); err != nil || len(found) != 1 {
+			return fmt.Errorf("%s: there are %q (%v)", name, found, err)
+		}
+	}
+	return nil
 }
 
 // closed refuses what the mesh does not have.

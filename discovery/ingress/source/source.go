@@ -68,10 +68,13 @@ func (s *Source) Wake() {
 	}
 }
 
-// Apply changes the objects of the store; all changes of one call are served together.
+// Apply changes the objects of the store; all changes of one call are served together. After Remove it does nothing.
 func (f *Feed) Apply(do func(*ingress.Store)) {
 	f.source.mu.Lock()
 	defer f.source.mu.Unlock()
+	if f.source.feeds[f.name] != f { // it was removed while its source read
+		return
+	}
 	do(f.source.table.Store(f.name))
 	f.source.Wake()
 }

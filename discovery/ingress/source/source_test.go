@@ -122,3 +122,21 @@ func TestStores(t *testing.T) {
 		}
 	})
 }
+
+// What the source of a store still reads when the store is removed does not come back.
+func TestAStoreThatIsRemovedWhileItIsRead(t *testing.T) {
+	s := New(ingress.Options{Class: "pilotlight", Proxies: "gw"}, &secrets{known: map[ingress.Name]string{}})
+	old := s.Feed("fs:///a")
+	old.Apply(put("web", "foo.com", ""))
+	s.Remove("fs:///a")
+	old.Apply(put("web", "foo.com", ""))
+	s.changes()
+	if groups := s.table.All(); len(groups) != 0 {
+		t.Errorf("it has %v", groups)
+	}
+	s.Feed("fs:///a").Apply(put("web", "foo.com", ""))
+	s.changes()
+	if groups := s.table.All(); len(groups) == 0 {
+		t.Error("one that is added again has nothing")
+	}
+}

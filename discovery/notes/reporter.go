@@ -84,6 +84,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case <-unchanged:
 		case <-r.recheck:
 		}
+		select {
+		case mesh = <-r.meshes: // which is newer
+		default:
+		}
 		if mesh == nil {
 			continue
 		}

@@ -175,3 +175,31 @@ func TestReporter(t *testing.T) {
 		}
 	})
 }
+
+// Where a newer mesh and an order to judge again wait, the newer mesh is judged.
+func TestANewerMeshIsJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reporter := New(func() []model.Proxy { return nil }, slog.New(slog.DiscardHandler))
+		var last atomic.Pointer[model.Mesh]
+		reporter.OnJudged(func(m *model.Mesh, _ []model.Note) { last.Store(m) })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- reporter.Run(ctx) }()
+		meshes := []*model.Mesh{meshOf(1, "a.test"), meshOf(2, "a.test")}
+		reporter.Judge(meshes[1])
+		synctest.Wait()
+		for n := range 20 { // both come while it pauses
+			reporter.Judge(meshes[n%2])
+			reporter.Recheck()
+			<-time.After(minPause)
+			synctest.Wait()
+			if last.Load() != meshes[n%2] {
+				t.Errorf("mesh %d: an older one is judged", n)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
@@ -26,7 +27,8 @@ const maxCertificates = 4 << 20
 // are open: open streams stay.
 type TLS struct {
 	files   Certificates
-	own     *Own // nil for none
+	own     *Own       // nil for none
+	reading sync.Mutex // what is read last is used
 	current atomic.Pointer[tls.Config]
 }
 
@@ -39,6 +41,8 @@ func NewTLS(files Certificates, own *Own) (*TLS, error) {
 
 // Reload reads the files again. If it returns an error, the certificates read before stay in use.
 func (t *TLS) Reload() error {
+	t.reading.Lock()
+	defer t.reading.Unlock()
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}, ClientCAs: x509.NewCertPool()}
 	signs := t.own != nil && t.own.Roots != nil
 	if t.own != nil {

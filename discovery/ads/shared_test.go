@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,5 +149,41 @@ func TestADeadlineOfGRPCDoesNotReachHTTP(t *testing.T) {
 	_ = conn.Close()
 	if !(arrival{conn: conn}).closed(time.Now()) {
 		t.Error("it does not count as closed")
+	}
+}
+
+// Where two reload at once, the roots that were read last are used.
+func TestReloadsTakeTurns(t *testing.T) {
+	a := newAuthority(t)
+	before, after := a.Pool(), newAuthority(t).Pool()
+	held, entered, asked := make(chan struct{}), make(chan struct{}), 0
+	var mu sync.Mutex
+	own := &Own{Certificate: func() (*tls.Certificate, error) { return nil, errors.New("not asked") }, Roots: func() *x509.CertPool {
+		mu.Lock()
+		asked++
+		n := asked
+		mu.Unlock()
+		if n == 2 {
+			close(entered)
+			<-held
+			return before
+		}
+		return after
+	}}
+	secure, err := NewTLS(Certificates{}, own)
+	a.check(err)
+	var all sync.WaitGroup
+	all.Go(func() { a.check(secure.Reload()) })
+	<-entered
+	done := make(chan struct{})
+	all.Go(func() { a.check(secure.Reload()); close(done) })
+	select {
+	case <-done:
+	case <-time.After(50 * time.Millisecond): // it waits
+	}
+	close(held)
+	all.Wait()
+	if !secure.current.Load().ClientCAs.Equal(after) {
+		t.Error("the older roots are used")
 	}
 }

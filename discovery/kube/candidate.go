@@ -22,6 +22,7 @@ type candidate struct {
 	renewed  func(time.Time) // is called when the lease is taken, renewed and lost: the zero time
 
 	sight sight
+	doubt bool      // a write has failed, and may have been done
 	last  time.Time // when the last renewal was sent; zero while the lease is not held
 	fault bool      // the last request failed, which is logged
 	other string    // the holder that was logged last
@@ -66,7 +67,7 @@ func (c *candidate) renew(ctx context.Context) (lost bool) {
 // release lets another replica take the lease at once, if this one holds it.
 func (c *candidate) release(ctx context.Context) error {
 	defer c.set(time.Time{})
-	if c.sight.lease == nil || holder(c.sight.lease) != c.identity {
+	if !c.doubt && (c.sight.lease == nil || holder(c.sight.lease) != c.identity) {
 		return nil
 	}
 	if !c.read(ctx) || holder(c.sight.lease) != c.identity {
@@ -88,7 +89,7 @@ func (c *candidate) read(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	c.sight = c.sight.next(lease, time.Now())
+	c.sight, c.doubt = c.sight.next(lease, time.Now()), false
 	if who := holder(lease); who != c.other {
 		if c.other = who; who != "" && who != c.identity {
 			c.log.Info("another replica leads", "leader", who)
@@ -108,9 +109,10 @@ func (c *candidate) write(ctx context.Context) error {
 	}
 	lease, err := do(ctx, c.sight.held(c.identity, now))
 	if c.outcome(err); err != nil {
+		c.doubt = true
 		return err
 	}
-	c.sight, c.other = sight{lease, now}, c.identity
+	c.sight, c.other, c.doubt = sight{lease, now}, c.identity, false
 	c.set(now)
 	return nil
 }

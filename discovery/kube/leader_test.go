@@ -51,6 +51,7 @@ type replica struct {
 	mu      sync.Mutex
 	cut     bool
 	refused error
+	unheard bool // requests are done, and their answers do not arrive
 }
 
 func (r *replica) set(cut bool, refused error) {
@@ -92,6 +93,11 @@ func (r *replica) create(ctx context.Context, lease *Lease) (*Lease, error) {
 	defer r.shared.mu.Unlock()
 	if r.lease != nil {
 		return nil, apierrors.NewAlreadyExists(theLease, "l")
+	}
+	if r.unheard {
+		r.store(lease)
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	return r.store(lease), nil
 }
@@ -236,6 +242,24 @@ func TestElectionReleases(t *testing.T) {
 		}
 		if n := b.log.count(`msg="another replica leads"`); n != 1 {
 			t.Errorf("b tells %d times that a leads, want once:\n%s", n, &b.log.text)
+		}
+	})
+}
+
+// A replica that is stopped while it takes the lease does not keep it, though it has not heard that it has it.
+func TestElectionReleasesWhatItMayHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replica{shared: &shared{}, unheard: true}
+		e := &Election{Namespace: "n", Name: "l", Identity: "a", Log: slog.New(slog.DiscardHandler), locked: func() (leases, error) { return r, nil }}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- e.Run(ctx, func(context.Context, func() (*Client, error)) error { t.Error("it leads"); return nil })
+		}()
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil || r.shared.holder() != "" {
+			t.Errorf("%q has the lease, %v", r.shared.holder(), err)
 		}
 	})
 }

@@ -64,9 +64,9 @@ func (st *stream) serveObjects(first *protocol.Request) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var pushing sync.WaitGroup
 	pushing.Go(func() { o.follow(ctx) })
+	defer o.stopAlarm() // once nothing is sent that sets it again
 	defer pushing.Wait()
 	defer cancel()
-	defer o.stopAlarm()
 	for r := first; ; {
 		err := o.answer(r)
 		if err == nil {

@@ -2,6 +2,7 @@ package ads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -29,7 +30,8 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener, secure *TLS) erro
 }
 
 func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure credentials.TransportCredentials) error {
-	ctx, cancel := context.WithCancel(ctx)
+	within := ctx
+	ctx, cancel := context.WithCancel(within)
 	defer cancel()
 	port, isShared := secure.(shared)
 	if !isShared {
@@ -55,6 +57,9 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 		s.stop(server, l)
 	})
 	err := server.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) && within.Err() != nil { // the stop came before the start
+		err = nil
+	}
 	cancel()
 	running.Wait()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pilotlight/pilotlight/agent/lastgood"
@@ -38,7 +39,27 @@ type (
 // discovery is a server of which a test holds every word.
 type discovery struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	handle atomic.Pointer[func(stub) error]
+	handle      atomic.Pointer[func(stub) error]
+	connections atomic.Int64 // that are open
+}
+
+// TagRPC does nothing. With the other three a discovery is a stats.Handler, which counts connections.
+func (*discovery) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC does nothing.
+func (*discovery) HandleRPC(context.Context, stats.RPCStats) {}
+
+// TagConn does nothing.
+func (*discovery) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn counts.
+func (d *discovery) HandleConn(_ context.Context, s stats.ConnStats) {
+	switch s.(type) {
+	case *stats.ConnBegin:
+		d.connections.Add(1)
+	case *stats.ConnEnd:
+		d.connections.Add(-1)
+	}
 }
 
 func (d *discovery) DeltaAggregatedResources(s stub) error { return (*d.handle.Load())(s) }
@@ -120,7 +141,7 @@ func (b *bench) serve() {
 	b.t.Helper()
 	l, err := net.Listen("tcp", b.address)
 	b.must(err)
-	b.server = grpc.NewServer()
+	b.server = grpc.NewServer(grpc.StatsHandler(&b.discovery))
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(b.server, &b.discovery)
 	go b.server.Serve(l)
 }
@@ -289,6 +310,26 @@ func TestMute(t *testing.T) {
 	if _, err := s.Recv(); err == nil || !strings.Contains(err.Error(), "discovery answers again") {
 		t.Errorf("the stream goes on: %v", err)
 	}
+}
+
+// The connection to discovery ends with its stream, whoever ends that.
+func TestConnectionsEnd(t *testing.T) {
+	b := start(t)
+	for range 20 {
+		s := b.open()
+		b.ask(s, lastgood.TypeCluster, nil)
+		b.want(s, "Cluster c@1")
+		b.must(s.CloseSend())
+		if _, err := s.Recv(); err == nil {
+			t.Fatal("the stream goes on")
+		}
+	}
+	b.eventually(func() error {
+		if n := b.discovery.connections.Load(); n != 0 {
+			return fmt.Errorf("%d connections are open", n)
+		}
+		return nil
+	})
 }
 
 // An Envoy that discovery has left in the middle of a start gets the rest from memory, and what it then has is remembered.

@@ -32,6 +32,7 @@ func newTransport(c Config) *http.Transport {
 		Protocols:   protocols,
 		DialContext: dialer{c.Host, c.Port, c.ConnectTimeout}.dial, DisableCompression: true,
 		TLSHandshakeTimeout: c.ConnectTimeout,
+		DisableKeepAlives:   true, // a connection has one stream, and ends with it
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 4 * window,
 			SendPingTimeout: pingInterval, PingTimeout: pingTimeout,

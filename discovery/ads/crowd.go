@@ -56,14 +56,15 @@ func (c *crowd) everyone() []*stream {
 	return slices.AppendSeq(all, maps.Keys(c.apart))
 }
 
-// setApart adds a stream to those that request objects, or removes it.
-func (c *crowd) setApart(st *stream, apart bool) {
+// setApart adds a stream to those that request objects, or removes it. It returns the newest generation, which is not one of those that come later.
+func (c *crowd) setApart(st *stream, apart bool) (newest int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.streams, st)
 	if delete(c.apart, st); apart {
 		c.apart[st] = true
 	}
+	return st.hub.current.Load().number
 }
 
 func connectionsOf(streams []*stream) map[net.Conn]bool {

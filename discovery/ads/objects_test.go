@@ -209,3 +209,20 @@ func TestObjectsOfAClientThatDoesNotRead(t *testing.T) {
 	adstest.Until(t, "its stream has ended", func() bool { return strings.Contains(r.log.String(), "control plane disconnected") })
 	r.Push(meshOfObjects(), model.Change{})
 }
+
+// A push that comes between the opening of a control plane's stream and its first request does not wait for it.
+func TestNoPushWaitsForAControlPlane(t *testing.T) {
+	r := runExposed(t)
+	r.Push(meshOfObjects(entryOf("one", "10.0.0.1")), model.Change{})
+	s := r.open()
+	adstest.Until(t, "the stream is listed", func() bool { return len(r.all()) == 1 })
+	r.Push(meshOfObjects(entryOf("one", "10.0.0.2")), model.Change{})
+	if all := r.Pushes(); all[len(all)-1].Waiting != 1 {
+		t.Fatalf("pushes %+v", all)
+	}
+	s.send(&discoveryv3.DiscoveryRequest{Node: controlPlane(), TypeUrl: entryType})
+	s.next(entryType)
+	if all := r.Pushes(); all[len(all)-1].Waiting != 0 {
+		t.Errorf("the last of these waits: %+v", all)
+	}
+}

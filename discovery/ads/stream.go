@@ -30,7 +30,7 @@ const maxWithheld = 32
 
 // list is the list of the open streams.
 type list interface {
-	setApart(st *stream, apart bool)
+	setApart(st *stream, apart bool) (newest int64)
 	remove(st *stream, err error) error
 }
 

@@ -90,6 +90,9 @@ func (c *Client) faultLocked(err error, so string) {
 func (c *Client) write(ctx context.Context, now time.Time) {
 	for _, r := range c.toSave() {
 		err := c.store.Save(ctx, r)
+		if err != nil && (ctx.Err() != nil || errors.Is(err, acme.ErrFollows)) {
+			return // another replica keeps it, or a later start
+		}
 		if !c.saved(r, err) {
 			return // the others may fail too, each after its time
 		}

@@ -104,6 +104,26 @@ func TestARecordThatCannotBeStoredIsNamedAndDelaysNoOther(t *testing.T) {
 	}
 }
 
+// deposed is the store of a leader whose term is over.
+type deposed struct{ Store }
+
+func (deposed) Save(context.Context, acme.Record) error { return acme.ErrFollows }
+
+// The end of a term is no fault of the store, and what is to be stored stays so.
+func TestATermThatEndsIsNoFaultOfTheStore(t *testing.T) {
+	var log strings.Builder
+	r := acme.Record{Namespace: "edge", Issuer: "lets", Hosts: []string{"a.test"}}
+	key := r.Set().Key()
+	c := &Client{
+		store: deposed{}, log: slog.New(slog.NewTextHandler(&log, nil)), records: map[string]acme.Record{key: r}, unsaved: map[string]string{key: ""},
+		counts: newCounts(), sets: []acme.Set{r.Set()},
+	}
+	c.write(t.Context(), time.Now())
+	if _, waits := c.unsaved[key]; !waits || log.Len() > 0 || len(c.Lines()) > 0 {
+		t.Errorf("it waits: %t; log %q, lines %q", waits, &log, c.Lines())
+	}
+}
+
 // A replica that follows serves a certificate under the names that it knows, whatever the leader has stored so far: no look at the store takes it from a name.
 func TestFollowersServeNamesThatAreNotStoredYet(t *testing.T) {
 	now := time.Now()

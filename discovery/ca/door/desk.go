@@ -104,9 +104,12 @@ func New(c Config) *Desk {
 }
 
 // Issue signs the key of a request for the identity of its caller. Its errors are *Refusal, *Busy and *Malformed. Each is counted and
-// logged.
+// logged, unless the caller has left before it could be judged.
 func (d *Desk) Issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, error) {
 	issued, by, err := d.issue(ctx, c, request, ttl)
+	if left(ctx, err) {
+		return Issued{}, err
+	}
 	if err != nil {
 		d.metrics.refused.WithLabelValues(cause(err)).Inc()
 		d.Log.Warn("certificate refused", "peer", c.Address.String(), "cause", cause(err), "err", err)
@@ -115,6 +118,11 @@ func (d *Desk) Issue(ctx context.Context, c Caller, request []byte, ttl time.Dur
 	d.metrics.issued.WithLabelValues(by).Inc()
 	d.Log.Info("certificate issued", "identity", issued.Identity.String(), "peer", c.Address.String(), "proof", by, "until", issued.NotAfter, "notes", issued.Notes)
 	return issued, nil
+}
+
+// left reports whether an error is that a caller has left: an API server that was being asked is not away.
+func left(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && errors.As(err, new(*Busy))
 }
 
 func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, string, error) {

@@ -8,10 +8,11 @@ import (
 )
 
 // Prove returns the identity that a caller without a certificate proves by its token, for a stream of configuration: Istio's agent shows the token of its Pod
-// there. A join token is for certificates alone, since with --once it belongs to one key. Its errors are *Refusal and *Busy. Each is logged.
+// there. A join token is for certificates alone, since with --once it belongs to one key. Its errors are *Refusal and *Busy. Each is logged, unless the
+// caller has left before it could be judged.
 func (d *Desk) Prove(ctx context.Context, c Caller) (ca.Identity, error) {
 	id, err := d.prove(ctx, c)
-	if err != nil {
+	if err != nil && !left(ctx, err) {
 		d.Log.Warn("token of a proxy refused", "peer", c.Address.String(), "cause", cause(err), "err", err)
 	}
 	return id, err

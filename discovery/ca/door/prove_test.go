@@ -1,9 +1,12 @@
 package door
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // A stream's token proves what it would prove for a certificate. A join token is none of a stream. Refusals of an address are counted with those of
@@ -39,5 +42,25 @@ func TestTokensOfStreams(t *testing.T) {
 	f.domains = nil
 	if _, err := f.Prove(t.Context(), Caller{Token: "sa:x:y:shop:web", Address: peer}); !errors.As(err, &busy) || busy.Cause != "not-ready" {
 		t.Errorf("%v before the trust domain is known, want that it is not ready", err)
+	}
+}
+
+// An API server that is asked for a caller who leaves is not away.
+func TestACallerThatLeaves(t *testing.T) {
+	f := newFixture(t)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	var busy *Busy
+	if _, err := f.Issue(ctx, Caller{Token: "away", Address: peer}, request(t), 0); !errors.As(err, &busy) {
+		t.Errorf("a certificate: %v", err)
+	}
+	if _, err := f.Prove(ctx, Caller{Token: "away", Address: peer}); !errors.As(err, &busy) {
+		t.Errorf("a stream: %v", err)
+	}
+	if f.log.Len() > 0 || testutil.CollectAndCount(f.Desk, "pilotlight_ca_refused_total") != 0 {
+		t.Errorf("it is told: %s", f.log)
+	}
+	if _, err := f.Issue(ctx, Caller{Token: "forged", Address: peer}, request(t), 0); err == nil || !strings.Contains(f.log.String(), "cause=token") {
+		t.Errorf("%v, and the log has %q", err, f.log)
 	}
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -134,7 +135,7 @@ func (r *round) write(ctx context.Context, listed bool) time.Duration {
 		default:
 			r.last[namespace] = time.Now().Add(afterFault - writeAgain)
 			next = sooner(next, afterFault)
-			if text := err.Error(); r.faults[namespace] != text && ctx.Err() == nil {
+			if text := err.Error(); r.faults[namespace] != text && ctx.Err() == nil && !errors.Is(err, kube.ErrNotLeading) {
 				r.faults[namespace] = text
 				r.Log.Error("the roots of the mesh are not written into a namespace: Pods there do not start before", "configmap", namespace+"/"+RootsName, "err", err)
 			}

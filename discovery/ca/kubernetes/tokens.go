@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -117,7 +118,7 @@ func (t *Tokens) change(ctx context.Context, do func(ca.Tokens) (ca.Tokens, erro
 		}
 		return data{tokensFile: text}, err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) { // else the caller has gone, which is no failure
 		t.drop(client)
 	}
 	return err

@@ -244,14 +244,18 @@ func later(code codes.Code, text string, after time.Duration) error {
 	return s.Err()
 }
 
-// run keeps the authority until ctx is done.
-func (o *office) run(ctx context.Context) error {
+// close closes the connections to the API server, once no door asks it any more.
+func (o *office) close() {
 	if o.reviewer != nil {
-		defer o.reviewer.Close()
+		o.reviewer.Close()
 	}
 	if o.tokens != nil {
-		defer o.tokens.Close()
+		o.tokens.Close()
 	}
+}
+
+// run keeps the authority until ctx is done.
+func (o *office) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if o.shared != nil {
 		g.Go(func() error { return o.shared.Run(ctx) })

@@ -53,6 +53,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	}
 	if p.office != nil {
 		g.Go(func() error { return p.office.run(ctx) })
+		defer p.office.close()
 	}
 	if ports.monitoring != nil {
 		g.Go(func() error {

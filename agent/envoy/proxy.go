@@ -54,6 +54,7 @@ type Proxy struct {
 	// forking *thread* ends, and Go ends threads.
 	Fork func(func())
 
+	trying    sync.Mutex // held by a trial from its start to its end: all use the same files
 	mu        sync.Mutex
 	processes map[int]*process // by epoch
 	trials    []*process

@@ -17,7 +17,11 @@ import (
 // try starts an Envoy with a configuration behind a gate that never opens, without hot restart, and ends it when it is fit to take
 // over from the running one: a hot newcomer would close the admin of its parent before that is known. An error is why it
 // may not take over. tried is false if a trial says nothing, or harms: then neither the configuration nor a fault of it is known.
+//
+// A trial waits for the end of the one before, which ends soon once it has been cancelled.
 func (p *Proxy) try(ctx context.Context, config agent.Config) (tried bool, err error) {
+	p.trying.Lock()
+	defer p.trying.Unlock()
 	running := p.serving()
 	if running == nil || !p.gated(config) || !running.sparesSockets(ctx) {
 		return false, nil

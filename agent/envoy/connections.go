@@ -28,20 +28,25 @@ func (o outgoingPorts) has(port uint16) bool { return o[0] <= port && port <= o[
 // awaitNoConnection reports Idle once the process neither listens nor has an accepted connection. With TPROXY,
 // connections keep the original destination address, and accepted ones cannot be distinguished from others: then it
 // reports nothing, and the process uses its full drain time.
+//
+// A look reads descriptors, then tables. A connection that was accepted between the two is not among the descriptors, and its listener may
+// have been closed before the tables were read: so two looks in a row must show nothing.
 func (c *process) awaitNoConnection(ctx context.Context, report func(agent.Report)) {
 	if asks(c.launch.Config, "TPROXY") || asks(c.launch.Config, "transparent") {
 		return
 	}
+	quiet := false
 	for began := time.Now(); ctx.Err() == nil; {
 		busy, err := c.accepted()
 		if err != nil && ctx.Err() == nil {
 			c.Log.Warn("connections of a draining Envoy not read: it keeps its full time to drain", "epoch", c.launch.Epoch, "err", err)
 			return
 		}
-		if !busy && ctx.Err() == nil {
+		if !busy && quiet && ctx.Err() == nil {
 			report(agent.Idle)
 			return
 		}
+		quiet = !busy
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(max(time.Since(began)/10, calm), time.Second)):

@@ -2,10 +2,15 @@ package envoy
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
 )
 
 func TestAcceptedTellsWhatAParentStillServes(t *testing.T) {
@@ -95,4 +100,18 @@ func inodeOf(t *testing.T, conn any) string {
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 	must(t, err)
 	return link[len("socket:[") : len(link)-1]
+}
+
+// One look may miss a connection that is accepted while it goes on, just before the listener is closed.
+func TestIdleAtTheSecondLookThatShowsNothing(t *testing.T) {
+	pid, _ := sleeper(t)
+	c := &process{Proxy: &Proxy{Log: slog.New(slog.DiscardHandler)}, pid: pid}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var reports []agent.Report
+		c.awaitNoConnection(t.Context(), func(r agent.Report) { reports = append(reports, r) })
+		if took := time.Since(began); len(reports) != 1 || reports[0] != agent.Idle || took != calm {
+			t.Errorf("reports %v after %s, want idle once, at the second look after %s", reports, took, calm)
+		}
+	})
 }

@@ -25,11 +25,14 @@ type ground struct {
 // Claim takes the first free slot of configPath, and creates configPath if it is missing. In this slot and in the other
 // free ones it ends the processes that killed agents left, and removes their files and shared memory.
 func Claim(configPath string, log *slog.Logger) (*Slot, error) {
-	made, err := makeDir(configPath)
-	if err != nil {
-		return nil, claimError(configPath, err)
-	}
-	g, err := survey(configPath, log)
+	var made []string
+	var g ground
+	err := again(func() (err error) {
+		if made, err = makeDir(configPath); err == nil {
+			g, err = survey(configPath, log)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, claimError(configPath, err)
 	}
@@ -42,10 +45,21 @@ func Claim(configPath string, log *slog.Logger) (*Slot, error) {
 	return s, nil
 }
 
+// again repeats a step that finds a directory missing: another agent that stops has removed it since the step made or found it. Three
+// times are the most that agents which start and stop without pause need; the bound is for a broken link, behind which there is never one.
+func again(step func() error) (err error) {
+	for range 64 {
+		if err = step(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
 func (g ground) claim() (s *Slot, number int, err error) {
 	strangers := 0
 	for n := range slots {
-		s, err := g.claimNumber(n, true)
+		err := again(func() (err error) { s, err = g.claimNumber(n, true); return err })
 		var stranger notOurs
 		switch {
 		case errors.As(err, &stranger):

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
-	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
@@ -61,8 +60,7 @@ type Proxy struct {
 	shields   []shield
 	adopted   map[int]*process  // likewise, until Run has taken them over
 	families  map[int]sockets   // by the core's number, while an epoch of it lives
-	remains   flight.Remains    // of the last process that ended
-	ended     int               // its epoch
+	remains   []remains         // of the last processes that ended, newest first
 	addresses []netip.AddrPort  // at which the last Envoy listened of whose LDS nothing was refused
 	good      *executable       // the last one that served; nil for none
 	versions  map[string]string // of hot restart, by the fingerprint of a binary that was asked

@@ -9,8 +9,8 @@ type remains struct {
 }
 
 // keptRemains is the number of epochs whose remains are kept. The caller reads them when it learns of the end of a process, and others
-// may have ended by then.
-const keptRemains = 4
+// may have ended by then: a parent, its child and the newcomer live at once.
+const keptRemains = 3
 
 // keep keeps the remains of a process that has ended, instead of those of an earlier one with its number.
 func (p *Proxy) keep(c *process) {

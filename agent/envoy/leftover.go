@@ -132,8 +132,8 @@ func (c child) lives() bool {
 // epochFile matches the files that an epoch leaves in its slot, temporary ones included, and no file that a user would
 // put there. It is compiled at the first use, so that a start does not pay for it.
 var epochFile = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(envoy-rev\d+\.(json|ya?ml)|envoy-check(-\d+)?\.(json|ya?ml)|sds-(certificate|roots)\.json|` +
-		`(admin-rev\d+|agent|sds)(-` + tokenPattern + `)?\.sock|` +
+	return regexp.MustCompile(`^(envoy-(rev\d+|trial)\.(json|ya?ml)|envoy-check(-\d+)?\.(json|ya?ml)|sds-(certificate|roots)\.json|` +
+		`((admin-rev\d+|agent|sds)(-` + tokenPattern + `)?|(admin-trial|ads)-` + tokenPattern + `)\.sock|` +
 		`hot(-` + tokenPattern + `)?_(udp_|new_)?(parent|child)_\d+|\.envoy-\d+)$`)
 })
 

@@ -32,12 +32,13 @@ func TestHeirClearsUp(t *testing.T) {
 		"agent.sock", "sds.sock", "agent-ABCDEFGHIJKLMNOPQRSTUVWXYZ.sock", "sds-ABCDEFGHIJKLMNOPQRSTUVWXYZ.sock",
 		"admin-rev3-ABCDEFGHIJKLMNOPQRSTUVWXYZ.sock", "hot-ABCDEFGHIJKLMNOPQRSTUVWXYZ_udp_parent_12345671",
 		"hot-ABCDEFGHIJKLMNOPQRSTUVWXYZ_new_parent_12345671",
+		"envoy-trial.json", "envoy-trial.yaml", "admin-trial-ABCDEFGHIJKLMNOPQRSTUVWXYZ.sock", "ads-ABCDEFGHIJKLMNOPQRSTUVWXYZ.sock",
 		"envoy-check.json", "envoy-check-17.yaml", "sds-certificate.json", "sds-roots.json",
 		"hot_parent_12345671", "hot_child_12345671", "hot_udp_parent_12345671", "hot_udp_child_12345671", "hot_new_parent_12345670",
 	}
 	kept := []string{
 		"agent.lock", "custom.json", "envoy-rev.json", "envoy-rev0.json.bak", "my-envoy-rev0.json", "admin-rev1-x.sock",
-		".envoy-mine", "flight", "agent-mine.sock", "hot-mine_parent_12345671", "hot_parent", "sds-mine.json", "envoy-checked.json",
+		".envoy-mine", "flight", "agent-mine.sock", "hot-mine_parent_12345671", "hot_parent", "sds-mine.json", "envoy-checked.json", "ads.sock", "envoy-trial.txt",
 	}
 	for _, name := range append(stale, kept[1:]...) {
 		touch(t, filepath.Join(configPath, name))

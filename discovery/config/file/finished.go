@@ -20,6 +20,14 @@ type waiting struct {
 	until time.Time // when it is applied, unless it changes
 }
 
+// done reports whether to read the one file of a source, with a new form or not, now.
+func (w *waiting) done(stat Stat, now time.Time) bool {
+	if !w.stat.same(stat) {
+		w.stat, w.since = stat, now
+	}
+	return !stat.Writing || now.Sub(w.since) >= writeWait
+}
+
 // finished reports whether to apply the new form of a file now. If not, the file waits.
 func (s *state) finished(was, p *parsed, now time.Time) bool {
 	w, waits := s.waiting[p.name]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -18,8 +19,8 @@ type Ticker interface {
 	Run(ctx context.Context, ticks chan<- struct{}) error
 }
 
-// Settings sends the mesh's settings of a file, and then changes. A file that is refused changes nothing; until a file
-// was read without error, the source has not synced. The source's status shows the reason as a malformed record.
+// Settings sends the mesh's settings of a file, and then changes. A file that is refused changes nothing, nor does one that a process
+// has open for writing, until writeWait after its last change; until a file was read without error, the source has not synced. The source's status shows the reason as a malformed record.
 type Settings struct {
 	Kind   string // MeshConfig or MeshNetworks
 	Path   string
@@ -45,13 +46,22 @@ func (s Settings) Run(ctx context.Context, updates chan<- model.Update) error {
 func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates chan<- model.Update) error {
 	var last *model.Object
 	var known []config.Problem
+	var again <-chan time.Time
+	var w waiting
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticks:
+		case <-again:
 		}
-		next, problems := s.read()
+		again = nil
+		f := readWhole(s.Path)
+		if !w.done(f.Stat, time.Now()) {
+			again = time.After(writePoll)
+			continue
+		}
+		next, problems := s.decode(f)
 		was := faults(known)
 		logProblems(s.Log, slices.DeleteFunc(slices.Clone(problems),
 			func(p config.Problem) bool { return p.Severity == config.Error || slices.Contains(known, p) }))
@@ -85,13 +95,16 @@ func faults(problems []config.Problem) (out []string) {
 	return out
 }
 
-func (s Settings) read() (*model.Object, []config.Problem) { return ReadSettings(s.Kind, s.Path) }
-
 // ReadSettings reads a file of MeshConfig or MeshNetworks. It returns nil if the file is refused.
 func ReadSettings(kind, path string) (*model.Object, []config.Problem) {
-	f := read(path, maxFile, func(Stat) bool { return false })
+	return Settings{Kind: kind, Path: path}.decode(readWhole(path))
+}
+
+func readWhole(path string) File { return read(path, maxFile, func(Stat) bool { return false }) }
+
+func (s Settings) decode(f File) (*model.Object, []config.Problem) {
 	if f.Err != nil {
-		return nil, []config.Problem{{File: path, Severity: config.Error, Message: f.Err.Error()}}
+		return nil, []config.Problem{{File: s.Path, Severity: config.Error, Message: f.Err.Error()}}
 	}
-	return config.DecodeSettings(kind, path, f.Data)
+	return config.DecodeSettings(s.Kind, s.Path, f.Data)
 }

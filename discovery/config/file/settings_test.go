@@ -1,11 +1,13 @@
 package file
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -48,5 +50,95 @@ func TestSettings(t *testing.T) {
 	u := receive(t, updates)
 	if warnings := u.Groups["MeshConfig"].Objects[0].Warnings.All(); len(warnings) != 1 || warnings[0].Path != "ingressSelector" {
 		t.Errorf("the settings have the warnings %q", warnings)
+	}
+}
+
+// A file of settings that is being written is not read: a part of it may be valid, and is not what the mesh is to have.
+func TestSettingsThatAreBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.yaml")
+	const whole = "accessLogFile: /dev/stdout\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
+	half := strings.Index(whole, "outbound")
+	w, err := os.Create(path)
+	must(t, err)
+	say := func(text string) {
+		_, err := w.WriteString(text)
+		must(t, err)
+	}
+	ticks, updates := make(oneTicker), make(chan model.Update)
+	start(t, Settings{"MeshConfig", path, ticks, slog.New(slog.DiscardHandler)}, updates)
+	quiet := func(what string) {
+		t.Helper()
+		ticks <- struct{}{}
+		select {
+		case u := <-updates:
+			t.Fatalf("%s: %+v", what, u)
+		case <-time.After(2 * writePoll):
+		}
+	}
+	mode := func() meshconfig.MeshConfig_OutboundTrafficPolicy_Mode {
+		t.Helper()
+		u := receive(t, updates)
+		if len(u.Groups["MeshConfig"].Objects) != 1 || !u.Synced {
+			t.Fatalf("got %+v", u)
+		}
+		return u.Groups["MeshConfig"].Objects[0].Spec.(*meshconfig.MeshConfig).GetOutboundTrafficPolicy().GetMode()
+	}
+	quiet("an empty file at the start")
+	say(whole[:half])
+	quiet("half a file at the start")
+	say(whole[half:])
+	must(t, w.Close()) // for which there is no tick
+	if got := mode(); got != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY {
+		t.Errorf("the mode is %v", got)
+	}
+	w, err = os.Create(path)
+	must(t, err)
+	say(whole[:half])
+	quiet("half a file")
+	say("outboundTrafficPolicy: {mode: ALLOW_ANY}\n")
+	must(t, w.Close())
+	if got := mode(); got != meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY {
+		t.Errorf("the mode is %v", got)
+	}
+}
+
+func TestAWriterThatDoesNotEnd(t *testing.T) {
+	var w waiting
+	now := time.Unix(0, 0)
+	for _, step := range []struct {
+		after time.Duration
+		stat  Stat
+		want  bool
+	}{
+		{0, Stat{Size: 1}, true},
+		{0, Stat{Size: 2, Writing: true}, false},
+		{writeWait - 1, Stat{Size: 2, Writing: true}, false},
+		{writeWait - 1, Stat{Size: 3, Writing: true}, false},
+		{2*writeWait - 2, Stat{Size: 3, Writing: true}, false},
+		{2*writeWait - 1, Stat{Size: 3, Writing: true}, true},
+		{2 * writeWait, Stat{Size: 4, Writing: true}, false},
+		{2 * writeWait, Stat{Size: 4}, true},
+	} {
+		if got := w.done(step.stat, now.Add(step.after)); got != step.want {
+			t.Errorf("after %s, %+v: %t", step.after, step.stat, got)
+		}
+	}
+}
+
+// oneTicker is a Ticker that ticks when the test does.
+type oneTicker chan struct{}
+
+func (o oneTicker) Run(ctx context.Context, ticks chan<- struct{}) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case ticks <- struct{}{}:
+		}
 	}
 }

@@ -39,14 +39,15 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		if due || !c.live.Load() || !answers || err != nil || seen.Stopped() {
 			c.news, c.free = false, false
 			o := c.observe(ctx, seen, err == nil, &asked)
+			if ctx.Err() != nil {
+				return // the query was cut short, which is no silence of Envoy's
+			}
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
 			if verdict.Refusing || !verdict.Holds(health.ListenersBound) {
 				asked = time.Time{} // query at the next observation, to see the recovery early
 			}
 			switch {
-			case ctx.Err() != nil:
-				return
 			case !c.live.Load() && c.serves(verdict):
 				c.live.Store(true)
 				c.served(c)

@@ -33,10 +33,12 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	began := time.Now()
 	var asked time.Time // when configuration was last queried
 	c.linked = began    // no query of the link right after the fork
+	var next time.Time  // of the next query; a read of the process's state leaves it as it is
 	hung, answers := false, false
-	for due := true; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		seen, err := facts.read()
-		if due || !c.live.Load() || !answers || err != nil || seen.Stopped() {
+		query := !time.Now().Before(next) || !c.live.Load() || !answers || err != nil || seen.Stopped()
+		if query {
 			c.news, c.free = false, false
 			o := c.observe(ctx, seen, err == nil, &asked)
 			if ctx.Err() != nil {
@@ -68,19 +70,20 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			report(agent.News)
 		}
 		c.knock(ctx, report)
-		interval := askInterval
-		switch {
-		case !c.live.Load():
-			interval = pollInterval(time.Since(began))
-		case !answers:
-			interval = probeInterval
+		if query {
+			interval := askInterval
+			switch {
+			case !c.live.Load():
+				interval = pollInterval(time.Since(began))
+			case !answers:
+				interval = probeInterval
+			}
+			next = time.Now().Add(interval)
 		}
 		select {
 		case <-ctx.Done():
-		case <-c.stirred:
-			due = false // read the process's state, without a query
-		case <-time.After(interval):
-			due = true
+		case <-c.stirred: // read the process's state, without a query
+		case <-time.After(time.Until(next)):
 		}
 	}
 }

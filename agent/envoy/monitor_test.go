@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -46,4 +48,32 @@ func TestWatchEndsWithinAQuery(t *testing.T) {
 	if v := c.health.Verdict(time.Now()); !v.Holds(health.AdminAnswers) {
 		t.Error(v.Reason())
 	}
+}
+
+// However often children of the agent end, Envoy is queried at the same intervals.
+func TestStirredDelaysNoQuery(t *testing.T) {
+	var queries atomic.Int32
+	admin := fakeAdmin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/ready" {
+			queries.Add(1)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := served(admin, time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.watch(ctx, noReport(t))
+		stirs := time.NewTicker(askInterval * 2 / 5)
+		defer stirs.Stop()
+		for range 8 { // until 3.2 intervals have passed
+			<-stirs.C
+			c.Stirred()
+		}
+		synctest.Wait()
+		if got := queries.Load(); got != 4 {
+			t.Errorf("%d queries, want 4", got)
+		}
+	})
 }

@@ -234,7 +234,7 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 				c.replaced.Store(true)
 			}
 			if order.DrainInbound && !order.UntilIdle {
-				tasks.Go(func() { c.drainInbound(ctx) })
+				tasks.Go(func() { c.drainInbound(context.WithoutCancel(ctx)) }) // Leave waits for it: nobody gives the order again
 				continue
 			}
 			if order.Await {
@@ -311,7 +311,7 @@ func (c *process) inbound() Drain {
 // drainInbound makes Envoy close each inbound connection with its next answer. If the request to Envoy fails, Envoy
 // goes on as before, and readiness alone keeps new work away.
 func (c *process) drainInbound(ctx context.Context) {
-	if err := c.admin.DrainListeners(ctx, c.inbound()); err != nil && ctx.Err() == nil {
+	if err := c.admin.DrainListeners(ctx, c.inbound()); err != nil {
 		c.Log.Warn("inbound listeners not drained", "epoch", c.launch.Epoch, "err", err)
 	}
 }

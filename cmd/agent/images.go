@@ -52,6 +52,9 @@ func (c command) images(log *slog.Logger, printed *lossy.Writer) upgrade.Images 
 			if len(c.hangUp) > 0 {
 				signals = append(signals, syscall.SIGHUP)
 			}
+			if len(c.upgrade) > 0 {
+				signals = append(signals, syscall.SIGUSR2)
+			}
 			return signals
 		},
 		Flush: func(limit time.Duration) {

@@ -312,7 +312,7 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// The connection to discovery ends with its stream, whoever ends that.
+// The connection to discovery ends with its stream, also where Envoy ends that.
 func TestConnectionsEnd(t *testing.T) {
 	b := start(t)
 	for range 20 {

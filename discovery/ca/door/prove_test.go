@@ -58,7 +58,7 @@ func TestACallerThatLeaves(t *testing.T) {
 		t.Errorf("a stream: %v", err)
 	}
 	if f.log.Len() > 0 || testutil.CollectAndCount(f.Desk, "pilotlight_ca_refused_total") != 0 {
-		t.Errorf("it is told: %s", f.log)
+		t.Errorf("the log has %s, or it is counted", f.log)
 	}
 	if _, err := f.Issue(ctx, Caller{Token: "forged", Address: peer}, request(t), 0); err == nil || !strings.Contains(f.log.String(), "cause=token") {
 		t.Errorf("%v, and the log has %q", err, f.log)

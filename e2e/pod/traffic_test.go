@@ -5,6 +5,7 @@ package pod
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -179,6 +180,31 @@ func TestUnansweredConnectionsAreForgotten(t *testing.T) {
 		s.says(b, "redirected: ")
 		if err := call(stopLimit); err != nil {
 			t.Errorf("from the same port, after the rules: %v", err)
+		}
+	})
+}
+
+// By TPROXY a new connection with the ports of one that has just ended is redirected like any other: Envoy, which closed that one first, still has its socket.
+func TestPortsThatAreUsedAgain(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.says(b, "redirected: ", "-m", "TPROXY")
+		for _, way := range [][2]string{{worldIP, podIP}, {worldIP6, podIP6}} {
+			for n := range 3 {
+				var answer []byte
+				check(t, lab.Eventually(stopLimit, func() error { // an address of IPv6 is not there at once
+					return s.world.As(operator, func() error {
+						c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(way[0]), Port: 40001}, Timeout: stopLimit, Control: reuse}).Dial("tcp", net.JoinHostPort(way[1], "8080"))
+						if err == nil {
+							answer, err = io.ReadAll(c)
+							c.Close()
+						}
+						return err
+					})
+				}))
+				if name, _, _ := strings.Cut(string(answer), " "); name != "in" {
+					t.Errorf("%s: connection %d from one port is answered by %q", way[1], n+1, answer)
+				}
+			}
 		}
 	})
 }

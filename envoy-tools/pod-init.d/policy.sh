@@ -143,13 +143,14 @@ transparent() {
 	inbound intercept "tproxy $IN"
 }
 
-# diverted is for connections that are there.
+# diverted is for connections that are there. A socket of Envoy's outlives the connection that Envoy has closed: a new one with the same ports is none of it, and
+# would come to the program itself.
 diverted() {
 	rule intercept save iif lo mark "$MARK" # goes on
 	rule intercept return iif lo
 	rule intercept return mark "$MARK"
 	rules_for intercept return iif "$INTERFACES"
-	rule intercept 'goto divert' transparent 1
+	rule intercept 'goto divert' established 1 transparent 1
 	rule divert mark
 	rule divert accept
 	rule reroute restore ctmark "$MARK"

@@ -143,8 +143,8 @@ transparent() {
 	inbound intercept "tproxy $IN"
 }
 
-# diverted is for connections that are there. A socket of Envoy's outlives the connection that Envoy has closed: a new one with the same ports is none of it, and
-# would come to the program itself.
+# diverted is for connections that are there. Where Envoy closes one first its socket stays for a while: a new connection with the same
+# ports does not belong to it, and would come to the program itself.
 diverted() {
 	rule intercept save iif lo mark "$MARK" # goes on
 	rule intercept return iif lo

@@ -20,7 +20,8 @@ type Ticker interface {
 }
 
 // Settings sends the mesh's settings of a file, and then changes. A file that is refused changes nothing, nor does one that a process
-// has open for writing, until writeWait after its last change; until a file was read without error, the source has not synced. The source's status shows the reason as a malformed record.
+// has open for writing, until writeWait after its last change; until a file was read without error, the source has not synced. The
+// source's status shows the reason as a malformed record.
 type Settings struct {
 	Kind   string // MeshConfig or MeshNetworks
 	Path   string
@@ -56,8 +57,8 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 		case <-again:
 		}
 		again = nil
-		f := readWhole(s.Path)
-		if !w.done(f.Stat, time.Now()) {
+		f := read(s.Path, maxFile, func(now Stat) bool { return !w.done(now, time.Now()) })
+		if f.Unfinished {
 			again = time.After(writePoll)
 			continue
 		}
@@ -97,10 +98,8 @@ func faults(problems []config.Problem) (out []string) {
 
 // ReadSettings reads a file of MeshConfig or MeshNetworks. It returns nil if the file is refused.
 func ReadSettings(kind, path string) (*model.Object, []config.Problem) {
-	return Settings{Kind: kind, Path: path}.decode(readWhole(path))
+	return Settings{Kind: kind, Path: path}.decode(read(path, maxFile, func(Stat) bool { return false }))
 }
-
-func readWhole(path string) File { return read(path, maxFile, func(Stat) bool { return false }) }
 
 func (s Settings) decode(f File) (*model.Object, []config.Problem) {
 	if f.Err != nil {

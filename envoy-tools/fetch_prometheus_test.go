@@ -40,7 +40,7 @@ func TestFetchPrometheus(t *testing.T) {
 			}
 			program := filepath.Join(dir, "envoy-tools", "fetch-prometheus")
 			script(t, program, string(text))
-			for _, tool := range []string{"dirname", "mkdir", "sh"} {
+			for _, tool := range []string{"dirname", "flock", "mkdir", "sh"} {
 				linkTool(t, dir, tool)
 			}
 			script(t, filepath.Join(dir, "path", "go"), fakeBuilder)

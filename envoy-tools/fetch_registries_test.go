@@ -24,7 +24,7 @@ func TestFetchRegistries(t *testing.T) {
 	}
 	program := filepath.Join(dir, "envoy-tools", "fetch-registries")
 	script(t, program, string(text))
-	for _, tool := range []string{"cat", "dirname", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum"} {
+	for _, tool := range []string{"cat", "dirname", "flock", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum"} {
 		linkTool(t, dir, tool)
 	}
 	for name, content := range map[string]string{"go": fakeGo, "mvn": fakeMvn, "javac": fakeJavac} {

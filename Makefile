@@ -1,10 +1,10 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
+.PHONY: help setup packages build demo parts test unit e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs hunt fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-axe envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-pebble envoy-tools/fetch-peers envoy-tools/fetch-prometheus envoy-tools/fetch-registries envoy-tools/fetch-spire envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
-	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
+scripts := $(wildcard envoy-tools/fetch-* envoy-tools/pod-init.d/*.sh) envoy-tools/fuzz envoy-tools/hunt envoy-tools/image \
+	envoy-tools/packages envoy-tools/pod-init envoy-tools/release .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
 # them, and a second time for the race detector, which needs cgo. grpcnotrace leaves out gRPC's pages of its own, whose
@@ -44,15 +44,19 @@ pure := ./discovery/config ./discovery/ingress ./discovery/inject ./discovery/mo
 # in them that the tests beside them do not show, and makes them last two minutes each beside other work.
 costly := ^TestALongAnswerCostsWhatIsKept$$|^TestAHerd$$|^TestHostileClients$$
 
-# The tests with a real Envoy wait for other processes most of the time: two of a package run at once, on any number of
-# processors, and packages beside each other. They have no race detector: the programs that they test are built as they are
-# shipped. They run each time: go test does not see that a program which a test starts is another one.
+# The unit tests compile most of the time, for the race detector a second time; the tests with a real Envoy wait for other processes most of
+# the time, so both run at once.
 test: packages bin/envoy build ## run every test, those with a real Envoy included
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit e2e
+
+unit: ## run the tests that need no Envoy
 	go test -timeout 10m . $(pure)
 	go test -timeout 10m -run '$(costly)' ./agent/relay ./discovery/ads ./discovery/registry/...
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
-	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
 
+# Two tests of a package run at once, on any number of processors, and packages next to each other. There is no race detector: the
+# programs that they test are built as they are shipped. They run each time: go test does not notice that a program which a test
+# starts has changed.
 e2e: build bin/envoy ## run the tests with a real Envoy only
 	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
 
@@ -76,7 +80,17 @@ e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, im
 	@envoy-tools/packages pod
 	go test -tags grpcnotrace,pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
-# Their builds take seven minutes of two cores the first time, and seconds from then on.
+# Most of them are compiled from their modules, for about half an hour of two cores the first time, and for seconds from then on.
+parts: ## build and download the programs of other projects that the targets e2e-wire, e2e-registries, e2e-kube and e2e-node need
+	@envoy-tools/packages wire registries kube node
+	@envoy-tools/fetch-pebble
+	@envoy-tools/fetch-kube
+	@envoy-tools/fetch-peers
+	@envoy-tools/fetch-prometheus
+	@envoy-tools/fetch-spire
+	@envoy-tools/fetch-registries
+	@envoy-tools/fetch-node
+
 e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's pilot-agent and istiod, Pebble, Prometheus, SPIRE, gRPC in Python and Java; RUN=name of one
 	@envoy-tools/packages wire
 	@envoy-tools/fetch-peers
@@ -85,7 +99,6 @@ e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's
 	@envoy-tools/fetch-spire
 	go test -tags grpcnotrace,wire -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire ./e2e/wire/policies
 
-# Their builds take fourteen minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS, and Nomad; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
@@ -93,7 +106,6 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul, E
 	@envoy-tools/fetch-kube
 	go test -tags grpcnotrace,registries -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
-# Its builds take fifteen minutes of one processor and two gigabytes the first time, and seconds from then on.
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
@@ -103,7 +115,6 @@ e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes 
 e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute
 	@$(MAKE) --no-print-directory e2e-kube RUN=Outage
 
-# Its builds take five minutes of two cores after those of e2e-kube, and seconds from then on.
 e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root: kubelet, containerd, images; RUN=name of one
 	@envoy-tools/packages pod
 	@envoy-tools/packages node
@@ -130,6 +141,13 @@ pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Con
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
 	go test -tags grpcnotrace,registries -count=1 -timeout 60m -run '^TestPairsOfFaults$$' -v ./e2e/registries -pairs $(PAIRS)
+
+# The tags of all tests but those of e2e-long, which are in packages that have other tests too.
+PACKAGE ?= ./e2e/traffic
+TIMES ?= 20
+hunt: build bin/envoy ## look for tests that fail by chance: run PACKAGE TIMES times under each of two loads; RUN=name of one
+	@envoy-tools/packages hunt
+	@TAGS=grpcnotrace,pod,wire,registries,kube,node,browser envoy-tools/hunt $(PACKAGE) $(TIMES) $(if $(RUN),-run '$(RUN)')
 
 # A fuzzer of go test runs alone, so they take turns. Without a bound, one whose coverage differs from run to run, as that of
 # signatures, spends a minute on its first input. What one finds lies in its package's testdata/fuzz: commit it with the mend.
@@ -168,17 +186,6 @@ lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is install
 shellcheck:
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \
 		else echo "shellcheck is not installed: scripts not checked"; [ '$(CI)' != true ]; fi
-
-# .ci/run runs all but soak in two lanes beside each other, with -j2: builds take both processors, while most tests wait for other
-# processes most of the time. A failure ends its own lane only, so that one run tells of as much as it can.
-programs := lint test chaos fuzz e2e-wire e2e-long
-clusters := e2e-registries e2e-kube e2e-outage e2e-pod e2e-page e2e-node
-
-lanes: programs clusters
-
-programs clusters:
-	@for target in $($@); do start=$$(date +%s); $(MAKE) --no-print-directory $$target || exit 1; \
-		echo "$$target: $$(($$(date +%s) - start)) s"; done
 
 bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
 	go run ./e2e/bench

@@ -75,6 +75,7 @@ func Handler(c Config) http.Handler {
 	mux.Handle("GET /why", c.readOnly(why))
 	mux.Handle("GET /{$}", c.readOnly(c.page(why)))
 	mux.Handle("GET /page.css", c.readOnly(http.HandlerFunc(c.style)))
+	mux.HandleFunc("GET /favicon.ico", noIcon)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", textFormat)
 		c.Document().writeMetrics(w, time.Now())
@@ -92,6 +93,9 @@ func Handler(c Config) http.Handler {
 	mux.Handle("/app-lifecycle/", c.Probes)
 	return mux
 }
+
+// noIcon answers a browser, which asks for an icon next to each page: an error would be a fault in its console.
+func noIcon(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // readyView is /healthz/ready?verbose.
 type readyView struct {

@@ -97,6 +97,9 @@ func TestPageIsForThisHostOnly(t *testing.T) {
 	if got := ask(Handler(c), "/", unchanged).Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'self';") {
 		t.Errorf("policy is %q", got)
 	}
+	if got := ask(Handler(c), "/favicon.ico", unchanged); got.Code != http.StatusNoContent { // the page has none, and a browser asks for it
+		t.Errorf("/favicon.ico: got %d", got.Code)
+	}
 	if got := ask(Handler(c), "/other", unchanged); got.Code != http.StatusNotFound {
 		t.Errorf("/other: got %d", got.Code)
 	}

@@ -23,6 +23,7 @@ const (
 func (p Pages) Afar(admit func(*http.Request) error, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	p.addPages(mux, bounded(make(chan struct{}, answersAfar)))
+	mux.HandleFunc(iconPath, noIcon)
 	if p.Page != nil {
 		mux.Handle("GET /{$}", p.Page)
 		mux.Handle("GET /page/", p.Page)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -65,5 +66,20 @@ func TestFront(t *testing.T) {
 	Pages{}.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/page/data", nil))
 	if w.Code != 404 {
 		t.Errorf("without a page: %d", w.Code)
+	}
+}
+
+// A browser asks each server for an icon next to a page that is not HTML: an error would be a fault in its console.
+func TestNoIconIsNoFault(t *testing.T) {
+	for name, h := range map[string]http.Handler{
+		"this host":  Pages{}.Handler(),
+		"afar":       Pages{}.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler)),
+		"monitoring": Monitoring(nil),
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/favicon.ico", nil)) // of another host: to some the pages are exposed
+		if w.Code != http.StatusNoContent {
+			t.Errorf("%s: %d", name, w.Code)
+		}
 	}
 }

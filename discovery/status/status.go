@@ -56,9 +56,15 @@ func (p Pages) Handler() http.Handler {
 	mux.Handle("GET /debug", p.guard(index))
 	mux.Handle("GET /debug/{$}", p.guard(index))
 	mux.HandleFunc("POST /debug/release", p.release)
+	mux.HandleFunc(iconPath, noIcon)
 	p.addProfiles(mux)
 	return mux
 }
+
+// iconPath is what a browser asks for next to a page that names no icon. An error would be a fault in its console.
+const iconPath = "GET /favicon.ico"
+
+func noIcon(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // addPages adds the pages that show the mesh, behind a guard.
 func (p Pages) addPages(mux *http.ServeMux, guard func(http.HandlerFunc) http.HandlerFunc) {
@@ -109,6 +115,7 @@ func Monitoring(version any, metrics ...prometheus.Collector) http.Handler {
 	registry.MustRegister(metrics...)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc(iconPath, noIcon)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, version) })
 	return mux
 }

@@ -23,9 +23,9 @@ import (
 
 // browser is a Chromium with one page, spoken to by its protocol over pipes.
 type browser struct {
-	t       *testing.T
-	to      io.Writer
-	session string
+	t               *testing.T
+	to              io.Writer
+	target, session string // of its page
 
 	mu       sync.Mutex
 	last     int
@@ -67,8 +67,9 @@ func openBrowser(t *testing.T) *browser {
 	b.check(err)
 	b.to = to
 	// As root, as on a machine of CI, Chromium has no sandbox; it reads nothing but the page of this test.
-	cmd := exec.Command(program(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd := exec.Command(program(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
+		"--disable-extensions", "--disable-sync", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{in, out}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -82,13 +83,46 @@ func openBrowser(t *testing.T) *browser {
 	go b.listen(from)
 	var target struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.target = target.TargetID
+	b.attach()
+	return b
+}
+
+// attach begins a session with the page in place of the one before: its counts begin at 0. It sets what another version
+// of the browser may choose otherwise: the size, the colours and the focus.
+func (b *browser) attach() {
+	b.t.Helper()
+	before := b.session
+	b.session = ""
 	var session struct{ SessionID string }
-	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &session)
+	b.call("Target.attachToTarget", map[string]any{"targetId": b.target, "flatten": true}, &session)
+	if before != "" {
+		b.call("Target.detachFromTarget", map[string]any{"sessionId": before}, nil)
+	}
 	b.session = session.SessionID
-	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network", "Performance"} {
 		b.call(domain+".enable", nil, nil)
 	}
-	return b
+	b.size(1280, 1250)
+	b.media("prefers-color-scheme", "light")
+	b.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
+}
+
+// size sets the size of the window.
+func (b *browser) size(width, height int) {
+	b.t.Helper()
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false,
+	}, nil)
+}
+
+// navigate leads the page to a URL, and returns once it is there.
+func (b *browser) navigate(url string) {
+	b.t.Helper()
+	var answer struct{ ErrorText string }
+	if b.call("Page.navigate", map[string]any{"url": url}, &answer); answer.ErrorText != "" {
+		b.t.Fatalf("%s: %s", url, answer.ErrorText)
+	}
 }
 
 func (b *browser) check(err error) {

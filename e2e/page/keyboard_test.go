@@ -25,7 +25,7 @@ func TestPageByKeyboard(t *testing.T) {
 	b.await(lab.StopLimit, has("services", "ratings.test")+" && !"+has("services", "reviews.test")+" && !"+has("proxies", "default/web")+" && "+has("focus", "ratings.test"))
 
 	t.Log("the key Tab from the top")
-	b.call("Page.reload", nil, nil)
+	b.navigate(base) // unlike Page.reload it returns when the old page is gone
 	b.await(lab.StopLimit, "document.body.dataset.shown && document.activeElement === document.body && "+has("services", "reviews.test"))
 	b.tab("document.activeElement.className === 'skip'")
 	b.visible()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,7 @@ func openMesh(t *testing.T) (w *lab.World, b *browser, base string) {
 	w.SidecarEnvoy("ratings", "")
 	base = "http://" + w.Discovery.HTTP + "/"
 	b = openBrowser(t)
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 1250, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.call("Page.navigate", map[string]any{"url": base}, nil)
+	b.navigate(base)
 	b.await(lab.StopLimit, "document.body.dataset.shown && "+has("live", "● live"))
 	b.await(lab.StopLimit, has("proxies", "✓ SYNCED")+" && "+has("proxies", "default/web")+" && "+has("proxies", "default/ratings"))
 	return w, b, base
@@ -79,7 +79,7 @@ func TestPage(t *testing.T) {
 	b.await(lab.StopLimit, has("alarm-line", "✓ Nothing is wrong"))
 	b.axe("when all is well")
 	if *picture != "" {
-		b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 830, "deviceScaleFactor": 1, "mobile": false}, nil)
+		b.size(1280, 830)
 		b.screenshot(*picture)
 	}
 
@@ -105,6 +105,35 @@ func TestPage(t *testing.T) {
 	if log := w.Discovery.Log(); strings.Contains(log, "panic") {
 		t.Errorf("discovery has panicked:\n%s", log)
 	}
+}
+
+// No page of discovery or of an agent leaves a fault in the console, neither by itself nor by the icon that some
+// browsers ask for.
+func TestConsole(t *testing.T) {
+	w := lab.NewWorld(t, crd.Sound)
+	port, err := lab.FreePort()
+	w.Check(err)
+	status := fmt.Sprintf("http://127.0.0.1:%d", port)
+	agent, err := w.Sidecar(lab.Workload{
+		Name: "web", App: "web", IP: w.Address(), Discovery: w.Discovery.GRPC, Flags: []string{"--statusPort", strconv.Itoa(port)},
+	})
+	w.Check(err)
+	t.Cleanup(func() { agent.Stop(lab.StopLimit) })
+	w.Check(agent.AwaitReady())
+	b := openBrowser(t)
+	discovery, monitoring := "http://"+w.Discovery.HTTP, "http://"+w.Discovery.Monitoring
+	for _, url := range []string{
+		discovery + "/", discovery + "/debug/", discovery + "/debug/adsz", discovery + "/ready", monitoring + "/metrics", monitoring + "/version",
+		status + "/", status + "/status", status + "/healthz/ready", status + "/metrics", status + "/stats/prometheus",
+	} {
+		b.navigate(url)
+		b.await(lab.StopLimit, "location.href === "+quote(url))
+		var answered bool
+		if b.eval("fetch('/favicon.ico').then(r => r.ok)", &answered); !answered {
+			t.Errorf("%s: /favicon.ico is answered by an error", url)
+		}
+	}
+	b.nothingWrong("http://127.0.0.1:")
 }
 
 // policies checks that the policies of the graph's service are named, and no others.

@@ -56,7 +56,7 @@ func openGated(t *testing.T, before func(address string)) (b *browser, g *gate, 
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	before(server.Listener.Addr().String())
 	b = openBrowser(t)
-	b.call("Page.navigate", map[string]any{"url": server.URL + "/"}, nil)
+	b.navigate(server.URL + "/")
 	b.await(lab.StopLimit, "document.body.dataset.shown")
 	return b, g, func(text string) {
 		mu.Lock()

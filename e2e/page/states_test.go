@@ -22,7 +22,7 @@ func openFacts(t *testing.T, f mesh.Facts) (b *browser, server *httptest.Server)
 	server = httptest.NewServer(mesh.New(&mesh.Bell{}, func() mesh.Facts { return f }, func() []string { return nil }).Handler())
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	b = openBrowser(t)
-	b.call("Page.navigate", map[string]any{"url": server.URL + "/"}, nil)
+	b.navigate(server.URL + "/")
 	b.await(lab.StopLimit, "document.body.dataset.shown && document.querySelector('#graph svg')")
 	return b, server
 }

@@ -98,7 +98,7 @@ func TestAStopOfThree(t *testing.T) {
 	s.awaitInFlight(3)
 	s.must(s.awaitStatus(lab.StopLimit, "three Envoys", func(a agentStatus) bool { return len(a.Epochs) == 3 && a.Epochs[2].State == "serving" }))
 	s.Signal(syscall.SIGTERM)
-	s.must(s.awaitLog("msg=stopping"))
+	s.must(s.AwaitLog("msg=stopping"))
 	close(s.program.held)
 	for _, answered := range []<-chan error{first, second, third} {
 		s.must(<-answered)

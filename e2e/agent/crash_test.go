@@ -50,7 +50,7 @@ func TestCrashWithStatusZero(t *testing.T) {
 		s.must(s.awaitStatus(lab.StopLimit, "another process", func(a agentStatus) bool {
 			return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
 		}))
-		if err := s.awaitLog(`msg="Envoy ended unasked" epoch=0 why="exit status 0"`); err != nil {
+		if err := s.AwaitLog(`msg="Envoy ended unasked" epoch=0 why="exit status 0"`); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

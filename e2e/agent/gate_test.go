@@ -200,7 +200,7 @@ func TestGateAfterARefusedUpdate(t *testing.T) {
 	g.run()
 	load, parent := g.load(), g.pid("serving")
 	g.say(unknownFilter("inbound", g.address), listenerOf("other", strings.Replace(g.address, "1:", "2:", 1), 1))
-	g.must(g.awaitLog("no.such.filter"))
+	g.must(g.AwaitLog("no.such.filter"))
 	g.configure(2)
 	g.refuses(parent, g.address)
 	g.say(listenerOf("inbound", g.address, 3))

@@ -112,7 +112,7 @@ func TestAnAccessLogToASocket(t *testing.T) {
 	s.launch("--", "--file-flush-interval-msec", "50")
 	s.must(s.awaitRevision(1, 30*time.Second))
 	s.Signal(syscall.SIGHUP)
-	s.must(s.awaitLog("SIGHUP received: every watched file is read"))
+	s.must(s.AwaitLog("SIGHUP received: every watched file is read"))
 	if _, err := lab.Get("http://" + s.address + "/path"); err != nil {
 		t.Error(err)
 	}

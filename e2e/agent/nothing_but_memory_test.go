@@ -54,7 +54,7 @@ func TestCrashNeedsNothingButMemory(t *testing.T) {
 				return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
 			}))
 			s.must(s.awaitRevision(1, lab.StopLimit))
-			s.must(s.awaitLog(blow.log))
+			s.must(s.AwaitLog(blow.log))
 		}
 		s.must(unix.Unmount(dir, unix.MNT_DETACH))
 		s.must(os.Remove("/dev/shm/ballast"))

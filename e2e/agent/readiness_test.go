@@ -287,11 +287,11 @@ func TestHandoverIntoBadListeners(t *testing.T) {
 			p.listeners(badListener("l", p.inbound[0]))
 			p.await("degraded", degraded("LDS: Envoy rejected 1 answers"))
 			write(`{"stats_flush_interval": "7s"}`)
-			p.must(p.awaitLog("configuration refused, the last good one stays"))
+			p.must(p.AwaitLog("configuration refused, the last good one stays"))
 			p.await("degraded", degraded("LDS: Envoy rejected 1 answers"))
 			p.serves(p.inbound[0])
 			p.listeners(tcpListener("l", p.inbound[0], "good"))
-			p.must(p.awaitLog("handed over to a newcomer"))
+			p.must(p.AwaitLog("handed over to a newcomer"))
 			p.await("healthy", healthy)
 			p.serves(p.inbound[0])
 		})
@@ -303,15 +303,6 @@ func (p *pupil) must(err error) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-func (p *pupil) awaitLog(text string) error {
-	return lab.Eventually(30*time.Second, func() error {
-		if !strings.Contains(p.Log(), text) {
-			return fmt.Errorf("the log has no %q", text)
-		}
-		return nil
-	})
 }
 
 // listen takes a port that Envoy then cannot have.

@@ -68,8 +68,8 @@ func TestNoSharedMemory(t *testing.T) {
 				lab.MountTmpfs(t, "/dev/shm", "size=4k,nr_inodes=1", flags)
 				s := startStandalone(t)
 				s.handOver(2)
-				s.must(s.awaitLog("no hot restart: handovers are side by side"))
-				s.must(s.awaitLog(`why=side-by-side`))
+				s.must(s.AwaitLog("no hot restart: handovers are side by side"))
+				s.must(s.AwaitLog(`why=side-by-side`))
 			})
 		})
 	}

@@ -143,7 +143,7 @@ func TestRotation(t *testing.T) {
 	for serial := int64(1002); serial <= 1004; serial++ {
 		s.rotate(serial)
 		s.must(s.presents(serial, lab.StopLimit))
-		s.must(s.awaitLog(fmt.Sprintf(`msg="certificate rotated" serial=%04x`, serial)))
+		s.must(s.AwaitLog(fmt.Sprintf(`msg="certificate rotated" serial=%04x`, serial)))
 		certs, err := lab.Get("http://" + s.Admin + "/certs")
 		s.must(err)
 		if !strings.Contains(certs, fmt.Sprintf(`"serial_number": "%04x"`, serial)) {

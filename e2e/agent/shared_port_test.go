@@ -21,7 +21,7 @@ func TestTwoProxiesShareAPort(t *testing.T) {
 	second.clusters(second.good)
 	second.listeners(tcpListener("l", first.inbound[0], "good"), tcpListener("m", second.inbound[1], "good"))
 	second.await("unready", unready(" (envoy) also listens on "+first.inbound[0]+", and gets some of the connections"))
-	second.must(second.awaitLog("a port of Envoy is shared"))
+	second.must(second.AwaitLog("a port of Envoy is shared"))
 	first.await("as ready as before", healthy)
 	if code := first.Stop(lab.StopLimit); code != 0 {
 		t.Errorf("exit status %d", code)

@@ -108,7 +108,7 @@ func TestQuitQuitQuit(t *testing.T) {
 	s.awaitInFlight(1)
 	s.wish("/drain") // which does not count as the work being done
 	s.wish("/quitquitquit")
-	s.must(s.awaitLog("msg=stopping")) // by its own way
+	s.must(s.AwaitLog("msg=stopping")) // by its own way
 	close(s.program.held)
 	if err := <-in; err != nil {
 		t.Errorf("request in flight: %v", err)

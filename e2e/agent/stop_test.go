@@ -118,7 +118,7 @@ func TestStop(t *testing.T) {
 		},
 		{"twice at once: the work is finished", func(s *standalone) { answered = s.slow(s.address); s.awaitInFlight(1) }, func(s *standalone) {
 			s.Signal(syscall.SIGTERM)
-			s.must(s.awaitLog(`msg=stopping`))
+			s.must(s.AwaitLog(`msg=stopping`))
 			s.Signal(syscall.SIGTERM)
 			s.must(<-answered)
 		}, 2 * time.Second},
@@ -129,7 +129,7 @@ func TestStop(t *testing.T) {
 			s.awaitInFlight(2)
 		}, func(s *standalone) {
 			s.Signal(syscall.SIGTERM)
-			s.must(s.awaitLog(`msg=stopping`))
+			s.must(s.AwaitLog(`msg=stopping`))
 			<-time.After(2100 * time.Millisecond)
 			s.Signal(syscall.SIGTERM)
 		}, 2 * time.Second},
@@ -139,7 +139,7 @@ func TestStop(t *testing.T) {
 			s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP)) // TERM will not end it
 		}, func(s *standalone) {
 			s.Signal(syscall.SIGTERM)
-			s.must(s.awaitLog(`msg=stopping`))
+			s.must(s.AwaitLog(`msg=stopping`))
 			<-time.After(2100 * time.Millisecond)
 			s.Signal(syscall.SIGTERM)
 			s.Signal(syscall.SIGTERM)
@@ -149,7 +149,7 @@ func TestStop(t *testing.T) {
 			s.awaitInFlight(1)
 		}, func(s *standalone) {
 			s.Signal(syscall.SIGQUIT)
-			s.must(s.awaitLog(`msg="SIGQUIT received" goroutines="goroutine `)) // at level debug
+			s.must(s.AwaitLog(`msg="SIGQUIT received" goroutines="goroutine `)) // at level debug
 		}, 2 * time.Second},
 		{"in a handover", func(s *standalone) {
 			s.configure(2)
@@ -193,7 +193,7 @@ func TestStopBeforeLive(t *testing.T) {
 	for range 10 {
 		s := newStandalone(t)
 		s.launch()
-		s.must(s.awaitLog(`msg="Envoy started"`))
+		s.must(s.AwaitLog(`msg="Envoy started"`))
 		s.Signal(syscall.SIGTERM)
 		watch := lab.StartStopwatch()
 		code, err := s.Wait(lab.StopLimit)
@@ -213,15 +213,6 @@ func (s *standalone) awaitInFlight(n int64) {
 		}
 		return nil
 	}))
-}
-
-func (s *standalone) awaitLog(text string) error {
-	return lab.Eventually(lab.StopLimit, func() error {
-		if !strings.Contains(s.Log(), text) {
-			return fmt.Errorf("the log has no %q", text)
-		}
-		return nil
-	})
 }
 
 // A client that goes on asking while the agent stops: what was begun is answered, and each answer says to go away.
@@ -277,7 +268,7 @@ func TestStopServesLateClients(t *testing.T) {
 	s := startStandalone(t, "--minimumDrainDuration", late.String(), "--terminationDrainDuration", "1s")
 	began := time.Now() // before the agent hears of it: what is answered until this late is answered in time
 	s.Signal(syscall.SIGTERM)
-	s.must(s.awaitLog(`msg=stopping`))
+	s.must(s.AwaitLog(`msg=stopping`))
 	for ticks := time.NewTicker(100 * time.Millisecond); ; <-ticks.C {
 		response, err := fresh.Get("http://" + s.address)
 		if err == nil {

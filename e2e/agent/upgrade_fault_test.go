@@ -176,8 +176,8 @@ exec %s "$@"
 		t.Error("half a line is in the log")
 	}
 	touch("end")
-	s.must(s.awaitLog("begun before stdout ended after"))
-	s.must(s.awaitLog("begun before stderr ended after"))
+	s.must(s.AwaitLog("begun before stdout ended after"))
+	s.must(s.AwaitLog("begun before stderr ended after"))
 	if after := s.vitals(); after.envoy != before.envoy {
 		t.Errorf("Envoy is process %d, was %d", after.envoy, before.envoy)
 	}

@@ -159,7 +159,7 @@ func TestAPodIsToldToStop(t *testing.T) {
 	answer := s.hold()
 	s.awaitInFlight(1)
 	s.Signal(syscall.SIGTERM)
-	s.must(s.awaitLog(`msg=stopping`))
+	s.must(s.AwaitLog(`msg=stopping`))
 	job.Signal(syscall.SIGTERM)
 	s.ended(job, 0)
 	close(s.program.held)

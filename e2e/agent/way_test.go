@@ -169,7 +169,7 @@ func TestTemplateAndOverride(t *testing.T) {
 
 			// A template that cannot be read or rendered changes nothing.
 			write("- a list\n")
-			s.must(s.awaitLog("the running Envoy keeps its own"))
+			s.must(s.AwaitLog("the running Envoy keeps its own"))
 			s.must(s.awaitRevision(2, lab.StopLimit))
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -101,6 +102,16 @@ func (p *Process) Stop(limit time.Duration) int {
 	p.Signal(syscall.SIGKILL)
 	<-p.done
 	return -1
+}
+
+// AwaitLog waits until the output of the process has a text: a log is written asynchronously.
+func (p *Process) AwaitLog(text string) error {
+	return Eventually(StopLimit, func() error {
+		if log := p.Log(); !strings.Contains(log, text) {
+			return fmt.Errorf("the log of %s has no %q:\n%s", p.Name, text, Tail(log))
+		}
+		return nil
+	})
 }
 
 // Log returns the output of the process.

@@ -59,6 +59,9 @@ spec:
 				return err
 			}
 			for _, c := range clients {
+				if len(c.Types) < 4 {
+					return fmt.Errorf("%s has not asked for routes yet", c.Peer)
+				}
 				routes := c.Types[3]
 				if len(routes.Refused) != 1 || !strings.HasPrefix(routes.Refused[0].Host, "second.test") || routes.Refused[0].Text == "" {
 					text, _ := json.Marshal(routes)
@@ -90,12 +93,8 @@ spec:
 		serves("it starts: the refused one", "second.test", "503 Service Unavailable")
 		route(echoHost, "{prefix: /}")
 		l.answers("one")
-		l.Check(refused())
-		body, err := lab.Get("http://" + l.Discovery.Monitoring + "/metrics")
-		l.Check(err)
-		if want := `pilotlight_xds_refused_parts{type="rds"} 1`; !strings.Contains(body, want) {
-			t.Errorf("/metrics has no %s", want)
-		}
+		l.Check(lab.Eventually(lab.StopLimit, refused))
+		l.measures(`pilotlight_xds_refused_parts{type="rds"} 1`)
 		route("second.test", "{prefix: /}")
 		serves("it is mended", "second.test", "200 OK")
 		l.clients(1)

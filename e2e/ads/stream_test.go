@@ -40,14 +40,22 @@ func TestConnectAndChange(t *testing.T) {
 				t.Errorf("%s.update_rejected = %d", kind, n)
 			}
 		}
+		l.measures(`pilot_xds_pushes_total{result="acked",type="eds"}`, `pilot_xds{type="sidecar"`, "pilot_proxy_convergence_time_count 1")
+	})
+}
+
+// measures waits until discovery's metrics have all of these.
+func (l *envoyLab) measures(wants ...string) {
+	l.T.Helper()
+	l.Check(lab.Eventually(lab.StopLimit, func() error {
 		body, err := lab.Get("http://" + l.Discovery.Monitoring + "/metrics")
-		l.Check(err)
-		for _, want := range []string{`pilot_xds_pushes_total{result="acked",type="eds"}`, `pilot_xds{type="sidecar"`, "pilot_proxy_convergence_time_count 1"} {
-			if !strings.Contains(body, want) {
-				t.Errorf("/metrics has no %s", want)
+		for _, want := range wants {
+			if err == nil && !strings.Contains(body, want) {
+				err = fmt.Errorf("/metrics has no %s", want)
 			}
 		}
-	})
+		return err
+	}))
 }
 
 // A listener that cannot be bound is refused: told with Envoy's words, not sent again, and mended by the next change.

@@ -34,12 +34,8 @@ func TestWhyIsOnThePage(t *testing.T) {
 	}
 	f.must(syscall.Kill(f.pid("serving"), syscall.SIGKILL))
 	f.must(f.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))
-	text = f.page("-epoch0.json</td>")
-	for _, want := range []string{"asked with authorization: Bearer [masked]", "<strong>ready</strong>", "<td>Envoy ended unasked</td><td>killed by signal 9 (killed)", "Readiness until now: 3 changes"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("lacks %q:\n%s", want, text)
-		}
-	}
+	text = f.page("-epoch0.json</td>", "asked with authorization: Bearer [masked]", "<strong>ready</strong>",
+		"<td>Envoy ended unasked</td><td>killed by signal 9 (killed)", "Readiness until now: 3 changes")
 	record := f.flightRecord(text)
 	for where, text := range map[string]string{"page": text, "flight record": record} {
 		if strings.Contains(text, secret) {
@@ -105,13 +101,15 @@ func TestThePageHasTheLastTwentyFailures(t *testing.T) {
 	}
 }
 
-// page waits until the page has a text.
-func (f *failing) page(want string) (text string) {
+// page waits until the page has all of these texts.
+func (f *failing) page(wants ...string) (text string) {
 	f.t.Helper()
 	f.must(lab.Eventually(handoverLimit, func() (err error) {
 		text, err = lab.Get("http://" + f.status + "/")
-		if err == nil && !strings.Contains(text, want) {
-			return fmt.Errorf("lacks %q:\n%s", want, text)
+		for _, want := range wants {
+			if err == nil && !strings.Contains(text, want) {
+				err = fmt.Errorf("lacks %q:\n%s", want, text)
+			}
 		}
 		return err
 	}))

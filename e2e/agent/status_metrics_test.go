@@ -56,6 +56,19 @@ func (s *standalone) scrape(seconds string) (families map[string]*dto.MetricFami
 	return families, len(text)
 }
 
+// scrapes reads all metrics until they are as wanted: after a start Envoy has its histograms after some seconds.
+func (s *standalone) scrapes(wanted func(families map[string]*dto.MetricFamily) error) {
+	s.t.Helper()
+	s.must(lab.Eventually(handoverLimit, func() error {
+		families, size := s.scrape("5")
+		err := wanted(families)
+		if err == nil {
+			s.t.Logf("%d families, %d bytes", len(families), size)
+		}
+		return err
+	}))
+}
+
 // up is whether a source's metrics are all there.
 func up(families map[string]*dto.MetricFamily, source string) (value float64) {
 	for _, m := range families["pilotlight_agent_metrics_source_up"].GetMetric() {
@@ -85,31 +98,35 @@ func TestMergedMetrics(t *testing.T) {
 		_, err := lab.Get("http://" + s.address + "/")
 		s.must(err)
 	}
-	families, size := s.scrape("5")
-	t.Logf("%d families, %d bytes", len(families), size)
-	if up(families, "envoy") != 1 || up(families, "application") != 1 {
-		t.Errorf("up: %v", families["pilotlight_agent_metrics_source_up"])
-	}
-	if got := families["app_requests_total"].GetMetric(); len(got) != 1 || got[0].GetCounter().GetValue() != 7 {
-		t.Errorf("the application's: %v", got)
-	}
-	for _, name := range []string{"envoy_http_downstream_rq_total", "envoy_server_live", "pilotlight_agent_ready", "envoy_cluster_upstream_rq_time"} {
-		if families[name] == nil {
-			t.Errorf("lacks %s", name)
+	s.scrapes(func(families map[string]*dto.MetricFamily) error {
+		if up(families, "envoy") != 1 || up(families, "application") != 1 {
+			return fmt.Errorf("up: %v", families["pilotlight_agent_metrics_source_up"])
 		}
-	}
+		if got := families["app_requests_total"].GetMetric(); len(got) != 1 || got[0].GetCounter().GetValue() != 7 {
+			return fmt.Errorf("the application's: %v", got)
+		}
+		for _, name := range []string{"envoy_http_downstream_rq_total", "envoy_server_live", "pilotlight_agent_ready", "envoy_cluster_upstream_rq_time"} {
+			if families[name] == nil {
+				return fmt.Errorf("lacks %s", name)
+			}
+		}
+		return nil
+	})
 	envoy := s.pid("serving")
 	detach := s.debug(envoy) // the agent would replace one that is stopped, perhaps before it is scraped
-	if families, _ = s.scrape("5"); up(families, "envoy") != 0 || up(families, "application") != 1 || families["pilotlight_agent_ready"] == nil {
+	if families, _ := s.scrape("5"); up(families, "envoy") != 0 || up(families, "application") != 1 || families["pilotlight_agent_ready"] == nil {
 		t.Errorf("while Envoy is frozen: %v", families["pilotlight_agent_metrics_source_up"])
 	}
 	detach()
 	s.must(syscall.Kill(envoy, syscall.SIGKILL))
 	s.must(s.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))
 	close(fail)
-	if families, _ = s.scrape("5"); up(families, "envoy") != 1 || up(families, "application") != 0 || families["envoy_server_live"] == nil {
-		t.Errorf("without the application: %v", families["pilotlight_agent_metrics_source_up"])
-	}
+	s.scrapes(func(families map[string]*dto.MetricFamily) error {
+		if up(families, "envoy") != 1 || up(families, "application") != 0 || families["envoy_server_live"] == nil {
+			return fmt.Errorf("without the application: %v", families["pilotlight_agent_metrics_source_up"])
+		}
+		return nil
+	})
 }
 
 // A storm of scrapes of a large Envoy does not make the agent grow.

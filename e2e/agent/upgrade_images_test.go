@@ -108,6 +108,7 @@ func TestUpgradeToAnotherBootstrap(t *testing.T) {
 	}))
 	p.presents(1002)
 	lab.Unharmed(t, load)
+	p.must(p.AwaitLog(`msg="handed over to a newcomer"`))
 	log := p.Log()
 	adopted, handed := strings.LastIndex(log, `msg="another image of the agent goes on"`), strings.Index(log, `msg="handed over to a newcomer"`)
 	if adopted < 0 || handed < adopted || strings.Contains(log, "Envoy ended unasked") {

@@ -123,6 +123,7 @@ func mutualTLSWithDiscovery(t *testing.T, lastGood string) {
 			return nil
 		}))
 		for _, want := range test.want {
+			w.Check(s.AwaitLog(want))
 			if n := strings.Count(s.Log(), want); n != 1 {
 				t.Errorf("the log says %q %d times, want once", want, n)
 			}

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -33,11 +34,20 @@ func TestAProxyOfAnotherDomain(t *testing.T) {
 		stranger.Until(lab.Status(502), "http://"+short+"/")
 	}
 
+	const fault = "the DNS domain of the proxy is default.svc.cluster.local, want NAMESPACE.svc.corp.example"
+	w.Check(w.Discovery.AwaitLog(`msg="configuration note" code=wrong-domain`)) // which comes later than the connection
 	page, err := lab.Get("http://" + w.Discovery.HTTP + "/debug/adsz")
 	w.Check(err)
-	const fault = "the DNS domain of the proxy is default.svc.cluster.local, want NAMESPACE.svc.corp.example"
-	if strings.Count(page, fault) != 1 || strings.Count(w.Discovery.Log(), fault) != 1 {
-		t.Errorf("the sidecar is not named once, by %q, in %s\nand %s", fault, page, w.Discovery.Log())
+	named := map[string]int{} // by the message
+	for line := range strings.Lines(w.Discovery.Log()) {
+		if _, message, _ := strings.Cut(line, `msg="`); strings.Contains(line, fault) {
+			message, _, _ = strings.Cut(message, `"`)
+			named[message]++
+		}
+	}
+	want := map[string]int{"short names of services do not work for a proxy": 1, "configuration note": 1}
+	if strings.Count(page, fault) != 1 || !maps.Equal(named, want) {
+		t.Errorf("%q is logged %v, want %v, and is in the page once: %s\n%s", fault, named, want, page, w.Discovery.Log())
 	}
 	w.replay(edge)
 	w.replay(stranger)

@@ -34,25 +34,18 @@ func TestATokenMendsAnExpiredCertificate(t *testing.T) {
 	}
 	for _, m := range members {
 		m.tells("expired at", "connection refused")
-		if log := m.Log(); !strings.Contains(log, "certificates cannot be used") || !strings.Contains(log, "expired at") {
-			t.Errorf("the log does not tell that the certificate has expired:\n%s", log)
-		}
+		s.Check(m.AwaitLog("certificates cannot be used"))
+		s.Check(m.AwaitLog("expired at"))
 	}
-	s.Check(lab.Eventually(lab.StopLimit, func() error { // of the files that its Sidecar names, sooner than they are looked at again
-		if log := server.Log(); !strings.Contains(log, "a certificate that discovery names cannot be used") {
-			return fmt.Errorf("the log does not tell that a certificate of discovery's has expired:\n%s", log)
-		}
-		return nil
-	}))
+	// Of the files that its Sidecar names, sooner than they are looked at again.
+	s.Check(server.AwaitLog("a certificate that discovery names cannot be used"))
 	if body, err := client.get(); err == nil {
 		t.Errorf("served with expired certificates: %s", body)
 	}
 	s.Check(s.Discovery.Restart())
 	for _, m := range members {
 		m.tells("expired at", "401 Unauthorized", "agent join --token TOKEN")
-		if log := m.Log(); !strings.Contains(log, "agent join --token TOKEN") {
-			t.Errorf("the log does not name the command:\n%s", log)
-		}
+		s.Check(m.AwaitLog("agent join --token TOKEN"))
 	}
 	began := time.Now()
 	for _, m := range members {

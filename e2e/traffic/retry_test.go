@@ -16,7 +16,6 @@ func TestTimeoutsAndRetries(t *testing.T) {
 	w.Service("slow.test", slow)
 	w.Service("broken.test", broken)
 	w.Apply(
-		"VirtualService slow", "hosts: [slow.test]\nhttp: [{timeout: 200ms, route: [{destination: {host: slow.test}}]}]",
 		"VirtualService broken", `
 		hosts: [broken.test]
 		http:
@@ -30,9 +29,10 @@ func TestTimeoutsAndRetries(t *testing.T) {
 		  retries: {attempts: 3}
 		  route: [{destination: {host: broken.test}}]
 		- route: [{destination: {host: broken.test}}]
-	`)
+	`,
+		"VirtualService slow", "hosts: [slow.test]\nhttp: [{timeout: 200ms, route: [{destination: {host: slow.test}}]}]")
 	p := w.SidecarEnvoy("client", "")
-	p.Until(lab.Status(504), "http://slow.test/")
+	p.Until(lab.Status(504), "http://slow.test/") // by the VirtualService that discovery reads last
 	watch := lab.StartStopwatch()
 	if a, err := p.Get("http://slow.test/"); err != nil || a.Status != 504 {
 		t.Errorf("a slow server: status %d, %v", a.Status, err)

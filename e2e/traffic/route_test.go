@@ -33,7 +33,7 @@ func TestRequestRouting(t *testing.T) {
 		- route: [{destination: {host: app.test, subset: v1}}]
 	`)
 	p := w.SidecarEnvoy("client", "")
-	p.Until(lab.From("v1"), "http://app.test/")
+	p.Until(lab.Status(403), "http://app.test/private") // by the VirtualService, which discovery reads last
 	for _, test := range []struct {
 		method, path string
 		header       []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -99,9 +100,12 @@ func TestTracing(t *testing.T) {
 				}
 				return nil
 			}))
-			if n := p.Stat(`^tracing\..*spans_sent$`); n == 0 {
-				t.Error("Envoy counts no span that it sent")
-			}
+			w.Check(lab.Eventually(lab.StopLimit, func() error { // it sends them before it counts them
+				if n := p.Stat(`^tracing\..*spans_sent$`); n == 0 {
+					return errors.New("Envoy counts no span that it sent")
+				}
+				return nil
+			}))
 		})
 	}
 }

@@ -49,10 +49,13 @@ func (w *world) bookinfo() {
 	load := lab.StartLoad(from, reviews, 2, 1)
 
 	// The whole page: productpage asks details and reviews, and v2 asks ratings, each by its own sidecar.
-	page, err := lab.GetThrough(proxies["details-v1"], "http://productpage.bookinfo:9080/productpage", "end-user", "jason")
-	if err != nil || strings.Contains(page, "unavailable") || !strings.Contains(page, "Reviewer1") {
-		t.Errorf("the page is %v:\n%s", err, page)
-	}
+	check(t, lab.Eventually(time.Minute, func() error {
+		page, err := lab.GetThrough(proxies["details-v1"], "http://productpage.bookinfo:9080/productpage", "end-user", "jason")
+		if err == nil && (strings.Contains(page, "unavailable") || !strings.Contains(page, "Reviewer1")) {
+			err = fmt.Errorf("the page is\n%s", page)
+		}
+		return err
+	}))
 
 	// Weights move the requests from one version to the other, by the labels of the Pods.
 	w.weigh(0, 100)

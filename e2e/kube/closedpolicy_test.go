@@ -48,9 +48,7 @@ func (w *world) named(policy string) {
 		}
 		return err
 	}))
-	if log := w.discovery.Log(); !strings.Contains(log, "record=RequestAuthentication/default/"+policy) {
-		w.t.Errorf("the log does not name the policy: %s", tail(log))
-	}
+	logged(w.t, w.discovery, "record=RequestAuthentication/default/"+policy)
 }
 
 // refusesPolicies shows that the webhook refuses policies with an error, and warns about kinds that have no effect.

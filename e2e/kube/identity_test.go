@@ -278,15 +278,15 @@ func sharedAuthority(t *testing.T) {
 	}
 	three := "127.0.0.1:" + port(t)
 	third := start(three)
+	const never = "a second root is never made"
+	logged(t, third, never)
 	check(t, lab.Eventually(time.Minute, func() error {
-		if log := third.Log(); !strings.Contains(log, "a second root is never made") {
-			return fmt.Errorf("the third replica logs %s", tail(log))
+		page, err := lab.Get("http://" + third.HTTP + "/ready?verbose")
+		if err == nil && !strings.Contains(page, never) {
+			err = fmt.Errorf("the third replica says %s", page)
 		}
-		return nil
+		return err
 	}))
-	if page, err := lab.Get("http://" + third.HTTP + "/ready?verbose"); err != nil || !strings.Contains(page, "a second root is never made") {
-		t.Errorf("the third replica says %s, %v", page, err)
-	}
 	back := filepath.Join(dir, "back.json")
 	check(t, os.WriteFile(back, []byte(text), 0o600))
 	w.cluster.shell("sed -e /resourceVersion/d -e /uid/d " + back + " | kubectl create -f -")

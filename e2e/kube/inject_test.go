@@ -5,6 +5,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -286,16 +287,18 @@ func TestInjectionWebhook(t *testing.T) {
 	hand.delete(injection(""))
 	eventually("initContainers example/proxy:3")
 
-	metrics, err := lab.Get("http://" + discovery.Monitoring + "/metrics")
-	check(t, err)
-	for _, outcome := range []string{"patched", "skipped", "refused", "unanswered"} {
-		if !strings.Contains(metrics, `pilotlight_webhook_reviews_total{outcome="`+outcome+`",path="/inject"}`) {
-			t.Errorf("no review is counted as %s", outcome)
+	check(t, lab.Eventually(30*time.Second, func() error { // that the ConfigMap is gone comes by a watch
+		metrics, err := lab.Get("http://" + discovery.Monitoring + "/metrics")
+		for _, outcome := range []string{"patched", "skipped", "refused", "unanswered"} {
+			if err == nil && !strings.Contains(metrics, `pilotlight_webhook_reviews_total{outcome="`+outcome+`",path="/inject"}`) {
+				err = fmt.Errorf("no review is counted as %s", outcome)
+			}
 		}
-	}
-	if !strings.Contains(metrics, "pilotlight_webhook_certificate_kept 1\n") || !strings.Contains(metrics, "pilotlight_injection_config_refused 1\n") {
-		t.Error("the metrics do not say that the certificate is kept and the ConfigMap refused")
-	}
+		if err == nil && (!strings.Contains(metrics, "pilotlight_webhook_certificate_kept 1\n") || !strings.Contains(metrics, "pilotlight_injection_config_refused 1\n")) {
+			err = errors.New("the metrics do not say that the certificate is kept and the ConfigMap refused")
+		}
+		return err
+	}))
 
 	// When no replica answers, Pods that are left out begin all the same, and others do not.
 	discovery.Stop(stopLimit)

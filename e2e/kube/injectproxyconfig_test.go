@@ -99,8 +99,10 @@ func injectedProxyConfig(t *testing.T) {
 		}))
 	}
 	eventually("12s")
-	if log := discovery.Log(); strings.Count(log, "MeshConfig.defaultConfig.statNameLength is not supported") != 1 {
-		t.Errorf("the log does not say once what has no effect")
+	const unsupported = "MeshConfig.defaultConfig.statNameLength is not supported"
+	check(t, discovery.AwaitLog(unsupported))
+	if n := strings.Count(discovery.Log(), unsupported); n != 1 {
+		t.Errorf("the log says %d times what has no effect, want once", n)
 	}
 	created, err := create()
 	check(t, err)

@@ -112,7 +112,7 @@ func (h hand) events(name string) (out []string) {
 	return out
 }
 
-func logged(t *testing.T, d *lab.Discovery, text string) {
+func logged(t testing.TB, d *lab.Discovery, text string) {
 	t.Helper()
 	check(t, lab.Eventually(time.Minute, func() error {
 		if !strings.Contains(d.Log(), text) {

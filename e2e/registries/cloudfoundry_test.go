@@ -212,27 +212,22 @@ func TestSeveralAtOnce(t *testing.T) {
 	}, b.flags()...)...)
 	w.sidecar()
 	w.answers("http://shop.cf.test/", "one")
-	page := w.get("/ready?verbose")
+	ready := func() string { return w.get("/ready?verbose") }
 	for _, name := range []string{"Consul", "Eureka"} {
-		if !strings.Contains(page, "source "+name+":") {
-			t.Errorf("%s is not told of in %q", name, page)
-		}
+		w.eventually("source "+name+":", ready)
 	}
+	page := ready()
 	for _, name := range []string{"CloudFoundry", "Mock"} {
 		if strings.Contains(page, "source "+name+":") {
 			t.Errorf("%s is told of in %q", name, page)
 		}
 	}
-	metrics, err := lab.Get("http://" + w.discovery.Monitoring + "/metrics")
-	w.check(err)
 	for _, name := range []string{"CloudFoundry", "Mock", "Consul", "Eureka"} {
-		if !strings.Contains(metrics, `source="`+name+`"`) {
-			t.Errorf("no metric of %s", name)
-		}
+		w.eventually(`source="`+name+`"`, w.metrics)
 	}
 	b.kill()
 	w.answers("http://shop.cf.test/", "one")
-	w.eventually("source CloudFoundry: it failed at", func() string { return w.get("/ready?verbose") })
+	w.eventually("source CloudFoundry: it failed at", ready)
 	w.eventually("hello.default.svc.cluster.local", func() string { return w.get("/debug/registryz") })
 }
 

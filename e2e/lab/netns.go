@@ -154,6 +154,22 @@ func (n *Netns) Dial(user User, network, address string, limit time.Duration) (c
 	return c, err
 }
 
+// DialFrom connects by TCP from a port, which a connection may have had before, as a user.
+func (n *Netns) DialFrom(user User, port int, address string, limit time.Duration) (c net.Conn, err error) {
+	again := func(_, _ string, c syscall.RawConn) (failed error) {
+		err := c.Control(func(fd uintptr) {
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+		})
+		return errors.Join(err, failed)
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}, Timeout: limit, Control: again}
+	err = n.As(user, func() (err error) {
+		c, err = dialer.Dial("tcp", address)
+		return err
+	})
+	return c, err
+}
+
 // Listen listens in the namespace, as a user; the socket stays in the namespace.
 func (n *Netns) Listen(user User, network, address string) (l net.Listener, err error) {
 	err = n.As(user, func() (err error) {

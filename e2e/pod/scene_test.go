@@ -136,11 +136,15 @@ var (
 	operator = lab.User{}
 )
 
-// dial connects to host:port from a namespace, and returns the name of the process that answered: "refused" and "nobody" are names
-// as well. dialled is what the answerer takes for the address that was dialled.
+// dial connects to host:port from a namespace, and returns the name of the process that answered: "refused" and
+// "nobody" are names as well. dialled is what the answerer takes for the address that was dialled.
 func dial(n *lab.Netns, user lab.User, address string) (name, dialled, source string) {
+	return answered(n.Dial(user, "tcp", address, stopLimit))
+}
+
+// answered reads who answers a connection, and closes it.
+func answered(c net.Conn, err error) (name, dialled, source string) {
 	var answer []byte
-	c, err := n.Dial(user, "tcp", address, stopLimit)
 	if err == nil {
 		defer c.Close()
 		if err = c.SetDeadline(time.Now().Add(stopLimit)); err == nil {

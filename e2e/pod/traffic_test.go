@@ -5,7 +5,6 @@ package pod
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -13,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -58,8 +55,8 @@ func TestRedirectionOfREADME(t *testing.T) {
 // clean --keep-connections lets what is redirected live, and redirects nobody new; a clean after it leaves nothing.
 func TestCleanMayKeepConnections(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
-		s.echo(s.pod, 7000, nil)
-		s.echo(s.pod, 7006, transparent)
+		s.listen(s.pod, 7000, nil, lab.SayBack)
+		s.listen(s.pod, 7006, transparent, lab.SayBack)
 		for _, mode := range []string{"REDIRECT", "TPROXY"} {
 			s.says(b, "redirected: ", "-m", mode, "-p", "7000", "-z", "7006")
 			outbound, inbound := s.keep(s.pod, app, vip+":80"), s.keep(s.world, operator, podIP+":8080")
@@ -97,8 +94,11 @@ func (s *scene) keep(n *lab.Netns, user lab.User, address string) *kept {
 	return k
 }
 
-// echo serves a port of a namespace: what a client says is said back.
-func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscall.RawConn) error) {
+// control sets options of a socket.
+type control = func(network, address string, c syscall.RawConn) error
+
+// listen serves a port of a namespace: it answers each connection, and then closes it.
+func (s *scene) listen(n *lab.Netns, port int, control control, answer func(net.Conn)) {
 	s.t.Helper()
 	check(s.t, n.As(operator, func() error {
 		l, err := (&net.ListenConfig{Control: control}).Listen(s.t.Context(), "tcp", fmt.Sprintf("[::]:%d", port))
@@ -106,7 +106,7 @@ func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscal
 			return err
 		}
 		s.t.Cleanup(func() { l.Close() })
-		go lab.AnswerEach(l, lab.SayBack)
+		go lab.AnswerEach(l, answer)
 		return nil
 	}))
 }
@@ -164,15 +164,12 @@ func TestUnansweredConnectionsAreForgotten(t *testing.T) {
 			"add rule inet foreign output ct state new accept")
 		s.world.Must("nft", "add table inet silent; add chain inet silent input { type filter hook input priority 0; };"+
 			"add rule inet silent input tcp dport 9000 drop")
-		from := &net.TCPAddr{IP: net.ParseIP(podIP), Port: 40000}
 		call := func(patience time.Duration) error {
-			return s.pod.As(app, func() error {
-				c, err := (&net.Dialer{LocalAddr: from, Timeout: patience, Control: reuse}).Dial("tcp", vip+":9000")
-				if err == nil {
-					c.Close()
-				}
-				return err
-			})
+			c, err := s.pod.DialFrom(app, 40000, vip+":9000", patience)
+			if err == nil {
+				c.Close()
+			}
+			return err
 		}
 		if err := call(200 * time.Millisecond); err == nil {
 			t.Fatal("the service answers")
@@ -184,35 +181,80 @@ func TestUnansweredConnectionsAreForgotten(t *testing.T) {
 	})
 }
 
-// By TPROXY a new connection with the ports of one that has just ended is redirected like any other: Envoy, which closed that one first, still has its socket.
+// By TPROXY a new connection with the ports of one that Envoy has just closed, or reset, is redirected like any other:
+// the socket of that one is still there, or the kernel still tracks it.
 func TestPortsThatAreUsedAgain(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
-		s.says(b, "redirected: ", "-m", "TPROXY")
-		for _, way := range [][2]string{{worldIP, podIP}, {worldIP6, podIP6}} {
-			for n := range 3 {
-				var answer []byte
-				check(t, lab.Eventually(stopLimit, func() error { // an address of IPv6 is not there at once
-					return s.world.As(operator, func() error {
-						c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(way[0]), Port: 40001}, Timeout: stopLimit, Control: reuse}).Dial("tcp", net.JoinHostPort(way[1], "8080"))
-						if err == nil {
-							answer, err = io.ReadAll(c)
-							c.Close()
+		s.listen(s.pod, 7006, transparent, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
+		for port, want := range map[int]string{inPort: "in", 7006: "refused"} {
+			s.says(b, "redirected: ", "-m", "TPROXY", "-z", fmt.Sprint(port))
+			for _, ip := range []string{podIP, podIP6} {
+				for n := range 3 {
+					var name string
+					check(t, lab.Eventually(stopLimit, func() error { // an address of IPv6 is not there at once
+						c, err := s.world.DialFrom(operator, 30000+port, net.JoinHostPort(ip, "8080"), stopLimit)
+						if name, _, _ = answered(c, err); strings.HasPrefix(name, "nobody") {
+							return errors.New(name)
 						}
-						return err
-					})
-				}))
-				if name, _, _ := strings.Cut(string(answer), " "); name != "in" {
-					t.Errorf("%s: connection %d from one port is answered by %q", way[1], n+1, answer)
+						return nil
+					}))
+					if name != want {
+						t.Errorf("%s: connection %d from one port is answered by %q, want %q", ip, n+1, name, want)
+					}
 				}
 			}
 		}
 	})
 }
 
-func reuse(_, _ string, c syscall.RawConn) error {
-	var failed error
-	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
-	return errors.Join(err, failed)
+// By TPROXY a connection that the kernel accepts by a cookie is Envoy's. It has no socket before, and the program's
+// would take the cookie.
+func TestCookies(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.says(b, "redirected: ", "-m", "TPROXY")
+		s.pod.Must("sysctl", "-qw", "net.ipv4.tcp_syncookies=2") // always
+		for _, try := range []try{
+			outward("127.0.0.1:8080", "app:8080"), inward(podIP+":8080", "in"), inward("["+podIP6+"]:8080", "in"),
+		} {
+			places := map[string]*lab.Netns{"pod": s.pod, "world": s.world}
+			if answer, _, _ := dial(places[try.from], try.user, try.to); answer != try.answer {
+				t.Errorf("from %s to %s: answered by %q, want %q", try.from, try.to, answer, try.answer)
+			}
+		}
+	})
+}
+
+// While Envoy does not listen nobody answers: the program's port is not open for that time.
+func TestNobodyAnswersForEnvoy(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		for mode, want := range map[string]string{"REDIRECT": "connection refused", "TPROXY": "timeout"} {
+			s.says(b, "redirected: ", "-m", mode, "-z", "7006")
+			for _, ip := range []string{podIP, podIP6} {
+				c, err := s.world.Dial(operator, "tcp", net.JoinHostPort(ip, "8080"), time.Second)
+				if err == nil {
+					c.Close()
+				}
+				if !strings.Contains(fmt.Sprint(err), want) {
+					t.Errorf("%s, %s: %v, want %s", mode, ip, err, want)
+				}
+			}
+		}
+	})
+}
+
+// By TPROXY a connection to the program lives on that is older than the rules, or than those that take its port.
+func TestOlderConnectionsLiveOn(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.listen(s.pod, 7100, nil, lab.SayBack)
+		for _, before := range [][]string{{"clean"}, {"-m", "TPROXY", "-d", "7100"}} {
+			s.says(b, "", before...)
+			c := s.keep(s.world, operator, podIP+":7100")
+			s.says(b, "redirected: ", "-m", "TPROXY")
+			if err := c.exchange(); err != nil {
+				t.Errorf("after %q: %v", before, err)
+			}
+		}
+	})
 }
 
 // Datagrams go where they are sent.

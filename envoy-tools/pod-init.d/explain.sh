@@ -56,7 +56,10 @@ tell() {
 	reset) VERDICT=refused ;;
 	*) VERDICT='left alone' ;;
 	esac
-	printf '%s: %s\n  %s\n' "$1" "$VERDICT" "$RULE"
+	printf '%s: %s\n' "$1" "$VERDICT"
+	while IFS= read -r line; do printf '  %s\n' "$line"; done <<-RULES
+		$RULE
+	RULES
 }
 
 # walk CHAIN finds the rule that decides, as RULE and VERDICT. Where a chain decides nothing, the way into it has.
@@ -93,7 +96,7 @@ matches() {
 		daddr) within "$2" ;;
 		notto) is_family "$2" && ! within "$2" ;;
 		direct) true ;;
-		*) false ;; # saddr, mark, ctmark, transparent, established, invalid
+		*) false ;; # saddr, mark, ctmark, transparent, begun, reply, established, invalid
 		esac || return 1
 		shift 2
 	done

@@ -29,6 +29,8 @@ iptables_rule() {
 		transparent) match="$match -m socket --transparent" ;;
 		direct) match="$match -m conntrack --ctstate NEW -m conntrack ! --ctstate DNAT" ;;
 		established) match="$match -m conntrack --ctstate ESTABLISHED" ;;
+		reply) match="$match -m conntrack --ctdir REPLY" ;;
+		begun) match="$match -m tcp ! --syn" ;;
 		saddr | daddr | notto)
 			case $family$2 in
 			4*:* | 6*.*) return 0 ;;
@@ -45,7 +47,10 @@ iptables_rule() {
 	case $verdict in
 	goto*) verdict="-g $into${verdict#* }" ;;
 	redirect*) verdict="-j REDIRECT --to-ports ${verdict#* }" ;;
-	tproxy*) verdict="-j TPROXY --on-port ${verdict#* } --tproxy-mark $MARK" ;;
+	tproxy*) # drops what no socket of Envoy's takes; a connection to the program that is older than the rules stays
+		printf '%s\n' "-A $into$chain $match -m tcp ! --syn -m socket -j RETURN"
+		verdict="-j TPROXY --on-port ${verdict#* } --tproxy-mark $MARK"
+		;;
 	zone*) verdict="-j CT --zone ${verdict#* }" ;; # the first one counts
 	mark) verdict="-j MARK --set-mark $MARK" ;;
 	save) verdict='-j CONNMARK --save-mark' ;;

@@ -20,6 +20,8 @@ nft_rule() {
 		transparent) match="$match socket transparent $2" ;;
 		direct) match="$match ct state new ct status & dnat == 0" ;;
 		established) match="$match ct state established" ;;
+		reply) match="$match ct direction reply" ;;
+		begun) match="$match tcp flags & (fin | syn | rst | ack) != syn" ;;
 		saddr | daddr | notto)
 			field=$1
 			[ "$1" != notto ] || field='daddr !='
@@ -41,6 +43,11 @@ nft_rule() {
 	reset) verdict='reject with tcp reset' ;;
 	esac
 	printf 'add rule %s %s %s %s\n' "$into" "$chain" "$match" "$verdict"
+	case $verdict in
+	tproxy*) # takes what a socket of Envoy's takes; what is left must not begin a connection to the program
+		printf 'add rule %s %s %s tcp flags & (fin | syn | rst | ack) == syn drop\n' "$into" "$chain" "$match"
+		;;
+	esac
 }
 
 # nft_rules TABLE [dormant] prints a table. A dormant one is held by the kernel and asked nothing.

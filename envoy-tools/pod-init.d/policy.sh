@@ -139,18 +139,19 @@ inbound() {
 transparent() {
 	diverted
 	rules_for intercept return iif "$INTERFACES_SKIP"
-	rule intercept return established 1 # answers to Envoy's and the program's own calls
+	rule intercept return reply 1 # answers to Envoy's and the program's own calls
 	inbound intercept "tproxy $IN"
 }
 
-# diverted is for connections that are there. Where Envoy closes one first its socket stays for a while: a new connection with the same
-# ports does not belong to it, and would come to the program itself.
+# diverted is for connections that are there. A packet that begins one is none of them, whatever the kernel takes it
+# for: for ten seconds after a reset by Envoy a new connection with the same ports counts as the old one, and Envoy's
+# socket outlives a connection that Envoy has closed.
 diverted() {
 	rule intercept save iif lo mark "$MARK" # goes on
 	rule intercept return iif lo
 	rule intercept return mark "$MARK"
 	rules_for intercept return iif "$INTERFACES"
-	rule intercept 'goto divert' established 1 transparent 1
+	rule intercept 'goto divert' begun 1 transparent 1
 	rule divert mark
 	rule divert accept
 	rule reroute restore ctmark "$MARK"

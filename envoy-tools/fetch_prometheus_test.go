@@ -59,7 +59,7 @@ func TestFetchPrometheus(t *testing.T) {
 				}
 			}
 			called, _ := os.ReadFile(calls)
-			if want := module + " 0 build -tags remove_all_sd "; tt.module && strings.Count(string(called), want) != 2 || !tt.module && len(called) > 0 {
+			if want := module + " 0 build -trimpath -tags remove_all_sd,grpcnotrace "; tt.module && strings.Count(string(called), want) != 2 || !tt.module && len(called) > 0 {
 				t.Errorf("go was asked:\n%s\nwant %q twice, if there is the module", called, want)
 			}
 			built, _ := filepath.Glob(filepath.Join(dir, "bin", "prometheus", "prom*"))

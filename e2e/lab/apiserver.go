@@ -96,8 +96,14 @@ func (a *APIServer) write(name, text string) (path string, err error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// Ready asks it whether it is.
-func (a *APIServer) Ready() error { return a.Ask(http.MethodGet, "/readyz", "") }
+// Ready returns nil once it is ready and has created the Service kubernetes in the namespace default. It does that by itself,
+// after /readyz has answered 200: a test that runs already would see the Service appear at any moment.
+func (a *APIServer) Ready() error {
+	if err := a.Ask(http.MethodGet, "/readyz", ""); err != nil {
+		return err
+	}
+	return a.Ask(http.MethodGet, "/api/v1/namespaces/default/services/kubernetes", "")
+}
 
 // Apply sends the admin's object, a text of YAML, to its path, by server-side apply.
 func (a *APIServer) Apply(path, yaml string) error {

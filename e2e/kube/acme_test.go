@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +43,8 @@ func newEdge(t *testing.T) (e *edge, log string) {
 	e.hand.apply(istioDefinitions(t))
 	c.shell("kubectl apply -k deploy/kubernetes")
 	c.shell(lab.Command(t, "docs/kubernetes.md", "deploy/kubernetes/acme"))
+	e.hand.inForce(e.hand.kustomized("deploy", "kubernetes").objects, nil)
+	e.hand.inForce(e.hand.kustomized("deploy", "kubernetes", "acme").objects, nil)
 	o, err := e.hand.resource(e.hand.parse("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: discovery, namespace: istio-system}")).Get(t.Context(), "discovery", metav1.GetOptions{})
 	check(t, err)
 	for _, arg := range (deployment{t, []*unstructured.Unstructured{o}}).argsOf("discovery") {
@@ -232,14 +233,6 @@ func (e *edge) leaderIsKilled(a, b *lab.Discovery, gateway *lab.Proxy) {
 // granted compares what discovery has asked for with its rights on Secrets of certificates.
 func (e *edge) granted(log string) {
 	e.t.Helper()
-	rights := e.hand.kustomized("deploy", "kubernetes", "acme").rights(e.t.(*testing.T), "istio-pilot-service-account")
-	used, refused, err := audited(log, "system:serviceaccount:"+system+":istio-pilot-service-account")
-	check(e.t, err)
-	if len(refused) > 0 {
-		e.t.Errorf("the API server refuses %q", slices.Sorted(maps.Keys(refused)))
-	}
-	maps.DeleteFunc(rights, func(right string, _ bool) bool { return used[right] })
-	if len(rights) > 0 {
-		e.t.Errorf("not used are %q", slices.Sorted(maps.Keys(rights)))
-	}
+	const account = "istio-pilot-service-account"
+	uses(e.t, log, account, e.hand.kustomized("deploy", "kubernetes", "acme").rights(e.t, account))
 }

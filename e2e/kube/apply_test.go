@@ -59,14 +59,17 @@ func (h hand) parse(document string) *unstructured.Unstructured {
 }
 
 // apply writes YAML documents by server-side apply; a status of a Pod by its subresource. It repeats what the API server is
-// not there for yet.
+// not there for yet, and returns when definitions and roles are in force: see inForce.
 func (h hand) apply(documents string) {
 	h.t.Helper()
+	var objects []*unstructured.Unstructured
 	for document := range strings.SplitSeq(documents, "\n---\n") {
-		if strings.TrimSpace(document) == "" {
-			continue
+		if strings.TrimSpace(document) != "" {
+			objects = append(objects, h.parse(document))
 		}
-		o := h.parse(document)
+	}
+	before := h.stored(objects)
+	for _, o := range objects {
 		check(h.t, h.try(func(ctx context.Context) error {
 			_, err := h.resource(o).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true})
 			return err
@@ -78,6 +81,7 @@ func (h hand) apply(documents string) {
 			}))
 		}
 	}
+	h.inForce(objects, before)
 }
 
 // delete deletes what YAML documents name, at once.

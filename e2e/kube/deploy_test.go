@@ -138,6 +138,7 @@ func deployed(t *testing.T) {
 	d := hand.kustomized("deploy", "kubernetes")
 	hand.accept(d)
 	c.follow("docs/kubernetes.md")
+	hand.inForce(d.objects, nil)
 	for _, name := range []string{"discovery", "ingressgateway"} { // the namespace admits Pods that keep the restricted policy
 		pod := d.podOf(name)
 		_, err := hand.resource(pod).Create(t.Context(), pod, metav1.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})
@@ -196,23 +197,9 @@ current-context: c
 	check(t, err)
 	t.Cleanup(func() { other.Stop(stopLimit) })
 
-	granted, user := d.rights(t, account), "system:serviceaccount:"+system+":"+account
-	all := len(granted)
-	check(t, lab.Eventually(time.Minute, func() error {
-		used, refused, err := audited(log, user)
-		switch {
-		case err != nil:
-			return err
-		case len(refused) > 0:
-			t.Fatalf("the API server refuses %q", slices.Sorted(maps.Keys(refused)))
-		}
-		maps.DeleteFunc(granted, func(right string, _ bool) bool { return used[right] || used[ofAnyKind(right)] })
-		if len(granted) > 0 {
-			return fmt.Errorf("not used are %q", slices.Sorted(maps.Keys(granted)))
-		}
-		return nil
-	}))
-	t.Logf("discovery uses each of the %d rights that it has", all)
+	granted := d.rights(t, account)
+	uses(t, log, account, granted)
+	t.Logf("discovery uses each of the %d rights that it has", len(granted))
 	d.endsInTime(t)
 	w.appliedAgain()
 	w.emergency()
@@ -378,7 +365,7 @@ func allSynced(d *lab.Discovery) error {
 }
 
 // rights are those that the Roles of an account grant, one for each verb of each resource, by the names that they are for.
-func (d deployment) rights(t *testing.T, account string) map[string]bool {
+func (d deployment) rights(t testing.TB, account string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	for _, o := range d.objects {
@@ -391,19 +378,31 @@ func (d deployment) rights(t *testing.T, account string) map[string]bool {
 		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Name == account && s.Namespace == system }) {
 			continue
 		}
-		var role rbacv1.Role
-		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
-		for _, rule := range role.Rules {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					for _, name := range append(slices.Clone(rule.ResourceNames), "")[:max(1, len(rule.ResourceNames))] {
-						out[right(o.GetNamespace(), rule.APIGroups[0], resource, name, verb)] = true
-					}
-				}
-			}
+		for g := range grants(t, o) {
+			out[g.String()] = true
 		}
 	}
 	return out
+}
+
+// uses waits until the audit log shows that an account has used each of its rights. No request may have been refused.
+func uses(t testing.TB, log, account string, rights map[string]bool) {
+	t.Helper()
+	check(t, lab.Eventually(time.Minute, func() error {
+		used, refused, err := audited(log, "system:serviceaccount:"+system+":"+account)
+		switch {
+		case err != nil:
+			return err
+		case len(refused) > 0:
+			t.Fatalf("the API server refuses %q", slices.Sorted(maps.Keys(refused)))
+		}
+		rest := maps.Clone(rights)
+		maps.DeleteFunc(rest, func(right string, _ bool) bool { return used[right] || used[ofAnyKind(right)] })
+		if len(rest) > 0 {
+			return fmt.Errorf("not used are %q", slices.Sorted(maps.Keys(rest)))
+		}
+		return nil
+	}))
 }
 
 // ofAnyKind is the right to the object, or the status, of some kind of Istio's in the place of the right to one kind: what is done
@@ -416,18 +415,6 @@ func ofAnyKind(right string) string {
 	}
 	_, status, _ := strings.Cut(kind, "/")
 	return verb + " any/" + status + "." + group
-}
-
-// right writes one as "verb resource.group name in namespace"; the namespace of a Role only.
-func right(namespace, group, resource, name, verb string) string {
-	out := strings.TrimSuffix(verb+" "+resource+"."+group, ".")
-	if name != "" {
-		out += " " + name
-	}
-	if namespace != "" {
-		out += " in " + namespace
-	}
-	return out
 }
 
 // audited reads what a user asked, as the API server noted it.
@@ -455,8 +442,8 @@ func audited(path, user string) (used, refused map[string]bool, err error) {
 		}
 		o := e.ObjectRef
 		resource := strings.TrimSuffix(o.Resource+"/"+o.Subresource, "/")
-		if what := right(o.Namespace, o.APIGroup, resource, o.Name, e.Verb); e.ResponseStatus.Code == 401 || e.ResponseStatus.Code == 403 {
-			refused[what] = true
+		if e.ResponseStatus.Code == 401 || e.ResponseStatus.Code == 403 {
+			refused[grant{o.Namespace, o.APIGroup, resource, o.Name, e.Verb}.String()] = true
 			continue
 		}
 		names := []string{o.Name}
@@ -465,7 +452,7 @@ func audited(path, user string) (used, refused map[string]bool, err error) {
 		}
 		for _, name := range names {
 			for _, namespace := range []string{o.Namespace, ""} {
-				one := right(namespace, o.APIGroup, resource, name, e.Verb)
+				one := grant{namespace, o.APIGroup, resource, name, e.Verb}.String()
 				used[one], used[ofAnyKind(one)] = true, true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,12 @@ webhooks:
   clientConfig: {url: "https://%s/", caBundle: %s}
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
   objectSelector: {matchLabels: {late: "true"}}`, listener.Addr(), base64.StdEncoding.EncodeToString(authority.PEM()))
+}
+
+// added reports whether the later webhook has added its container to a Pod.
+func added(o *unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "containers")
+	return slices.ContainsFunc(list, func(c any) bool { return c.(map[string]any)["name"] == "late" })
 }
 
 // late shows that the probe of the container that the later webhook has added is led to the agent, beside those before it.

@@ -62,7 +62,7 @@ webhooks:
   admissionReviewVersions: [v1]
   sideEffects: None
   failurePolicy: %s
-  timeoutSeconds: 5
+  timeoutSeconds: 30 # failurePolicy Ignore lets pass what is not answered by then
   clientConfig: {url: "https://%s/validate"}
   rules: [{apiGroups: [networking.istio.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}]`, failure, address))
 	}

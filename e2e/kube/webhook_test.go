@@ -7,12 +7,14 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,12 +165,15 @@ func TestWebhookCertificate(t *testing.T) {
 	first, stopFirst := c.keep(now)
 	second, stopSecond := c.keep(now)
 	root := hand.spread()
-	if made := strings.Count(first.log()+second.log(), "made a certificate"); made != 1 {
-		t.Errorf("%d certificates were made, want 1", made)
-	}
-	calls := 0
+	check(t, lab.Eventually(30*time.Second, func() error { // the other one may write the roots first
+		if made := strings.Count(first.log()+second.log(), "made a certificate"); made != 1 {
+			return fmt.Errorf("%d certificates were made, want 1", made)
+		}
+		return nil
+	}))
+	var calls atomic.Int64
 	handler := webhook.NewHandler(map[string]webhook.Review{"/validate": func(_ context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
-		calls++ // one at a time: the test creates one object after the other
+		calls.Add(1)
 		return &kube.AdmissionResponse{Allowed: r.Name != "bad", Result: &metav1.Status{Message: "it is bad"}}
 	}}, slog.New(slog.DiscardHandler))
 	server := &http.Server{Handler: handler}
@@ -179,10 +184,16 @@ func TestWebhookCertificate(t *testing.T) {
 		_, err := maps.Create(t.Context(), hand.parse("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", namespace: default}"), metav1.CreateOptions{DryRun: []string{"All"}})
 		return err
 	}
-	// The API server needs a moment to take a new configuration.
-	check(t, lab.Eventually(30*time.Second, func() error { return create("good") }))
-	if err := create("bad"); err == nil || !strings.Contains(err.Error(), "it is bad") || calls == 0 {
-		t.Errorf("after %d calls the bad one is answered by %v", calls, err)
+	// The API server calls both webhooks once its caches have both configurations with their roots.
+	check(t, lab.Eventually(30*time.Second, func() error {
+		before := calls.Load()
+		if err := create("good"); err != nil || calls.Load() != before+2 {
+			return fmt.Errorf("after %d calls the good one is answered by %v", calls.Load()-before, err)
+		}
+		return nil
+	}))
+	if err := create("bad"); err == nil || !strings.Contains(err.Error(), "it is bad") {
+		t.Errorf("the bad one is answered by %v", err)
 	}
 
 	for _, bundle := range []string{"", base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n"))} {
@@ -215,9 +226,12 @@ func TestWebhookCertificate(t *testing.T) {
 		}
 		return nil
 	}))
-	if !strings.Contains(third.log()+second.log(), "the last one ends") {
-		t.Error("it is not said why there is a new certificate")
-	}
+	check(t, lab.Eventually(30*time.Second, func() error {
+		if !strings.Contains(third.log()+second.log(), "the last one ends") {
+			return errors.New("it is not said why there is a new certificate")
+		}
+		return nil
+	}))
 	if err := create("good"); err != nil {
 		t.Errorf("after the rotation: %v", err)
 	}

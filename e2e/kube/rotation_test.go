@@ -75,14 +75,15 @@ func sharedRotation(t *testing.T) {
 	var trusted []string // the roots that were published, each once
 	publishes := func(n int) {
 		t.Helper()
+		var text string
 		check(t, lab.Eventually(2*time.Minute, func() error {
-			if text := published(); strings.Count(text, "BEGIN") != n || len(trusted) > 0 && trusted[len(trusted)-1] == text {
+			if text = published(); strings.Count(text, "BEGIN") != n || len(trusted) > 0 && trusted[len(trusted)-1] == text {
 				return fmt.Errorf("published is %d roots, want %d others", strings.Count(text, "BEGIN"), n)
 			}
 			return nil
 		}))
-		trusted = append(trusted, published())
-		check(t, os.WriteFile(filepath.Join(dir, "root-cert.pem"), []byte(trusted[len(trusted)-1]), 0o600))
+		trusted = append(trusted, text)
+		check(t, os.WriteFile(filepath.Join(dir, "root-cert.pem"), []byte(text), 0o600))
 	}
 	publishes(1)
 	signed := func(at string) (certified, error) {

@@ -174,11 +174,15 @@ func (m *mesh) apply(revision int) {
 		if err := m.cluster.service("kube", ofPods, m.port); err != nil {
 			return err
 		}
-		return m.cluster.service(fmt.Sprint("k", revision), ofPods, m.port)
+		if err := m.cluster.service(fmt.Sprint("k", revision), ofPods, m.port); err != nil || revision == 0 {
+			return err
+		}
+		err := m.cluster.Ask(http.MethodDelete, fmt.Sprint(services, "k", revision-1), "")
+		if err != nil && strings.Contains(err.Error(), "404 Not Found") {
+			return nil // an attempt whose answer came too late has deleted it
+		}
+		return err
 	}))
-	if revision > 0 {
-		m.check(m.cluster.Ask(http.MethodDelete, fmt.Sprint(services, "k", revision-1), ""))
-	}
 }
 
 // whole waits until all parts are well and a change in Consul, one of the API server and one in the file are in Envoy.

@@ -136,8 +136,9 @@ func (n *node) leavesNothing() {
 	n.t.Helper()
 	n.kubectl("delete", "-k", "examples/bookinfo/kubernetes", "--timeout=120s")
 	n.kubectl("delete", "-k", "deploy/kubernetes", "--timeout=120s")
-	n.kubectl("create", "namespace", "after")
-	n.kubectl("label", "namespace", "after", "istio-injection=enabled")
+	// In one write: the API server's cache of namespaces may not have a label yet that is added later.
+	n.kubectl("apply", "-f", n.write("after.yaml",
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: after, labels: {istio-injection: enabled}}\n"))
 	n.eventually(30*time.Second, func() error {
 		_, err := n.run(part("kubectl"), "-n", "after", "run", "p", "--image=localhost/pause:1", "--restart=Never")
 		return err

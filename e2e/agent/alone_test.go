@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,4 +67,31 @@ func TestACustomBootstrapAlone(t *testing.T) {
 			t.Errorf("the log has what the proxy does not need: %s", line)
 		}
 	}
+}
+
+// What a machine has for a mesh of its own changes nothing in a test: broken certificates, labels of a Pod and variables.
+func TestTheMachineIsHidden(t *testing.T) {
+	t.Parallel()
+	lab.InMountNamespace(t, func(t *testing.T) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(lab.ReplaceEtc())
+		for path, text := range map[string]string{
+			"certs/cert-chain.pem": "rubbish", "certs/key.pem": "rubbish", "certs/root-cert.pem": "rubbish", "istio/pod/labels": "rubbish",
+		} {
+			path = filepath.Join("/etc", path)
+			must(os.MkdirAll(filepath.Dir(path), 0o755))
+			must(os.WriteFile(path, []byte(text), 0o644))
+		}
+		lab.ForgetVariables() // those of this package too: the tests begin as on the machine itself
+		again := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^(TestACustomBootstrapAlone|TestBootstrapCommand)$", "-test.v")
+		again.Env = append(os.Environ(), "PILOTLIGHT_CERT_DIR=/nowhere", "PILOTLIGHT_STATUS_PORT=rubbish", "ISTIO_BOOTSTRAP=/nowhere", "ISTIO_METAJSON_LABELS=rubbish")
+		if out, err := again.CombinedOutput(); err != nil || strings.Count(string(out), "--- PASS: ") != 2 {
+			t.Errorf("%v:\n%s", err, out)
+		}
+	})
 }

@@ -33,7 +33,7 @@ type Spec struct {
 	Stdout, Stderr *os.File // nil for the log
 }
 
-// Start starts a process. Its environment is PATH, HOME and the spec's Env.
+// Start starts a process. Its environment is PATH, HOME, which is the spec's Dir, and the spec's Env.
 func Start(s Spec) (*Process, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Start(s Spec) (*Process, error) {
 	defer log.Close()
 	p.cmd = exec.Command(s.Argv[0], s.Argv[1:]...)
 	p.cmd.Dir = s.Work
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, s.Env...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir}, s.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if s.Stdin != nil {
 		p.cmd.Stdin = s.Stdin // not set to a nil file, which is not the same as none

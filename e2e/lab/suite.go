@@ -21,11 +21,19 @@ type Suite struct {
 	Need     func() error // checks any other needs; nil for none
 }
 
-// Main is the body of a TestMain: it builds the programs, finds Envoy, runs the tests, and ends the process.
+// Main is the body of a TestMain: it builds the programs, finds Envoy, runs the tests, and ends the process. What a
+// machine has for a mesh of its own, files and variables that the programs read by default, is hidden from the tests.
 func Main(m *testing.M, s Suite) { os.Exit(s.run(m)) }
 
 func (s Suite) run(m *testing.M) int {
-	done, err := s.prepare()
+	again, code, err := hideDirectories()
+	if again && err == nil {
+		return code
+	}
+	done := func() {}
+	if err == nil {
+		done, err = s.prepare()
+	}
 	defer done()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", s.Name, err)
@@ -39,6 +47,7 @@ func (s Suite) prepare() (done func(), err error) {
 	if os.Getenv(programsVariable) != "" {
 		return done, nil
 	}
+	ForgetVariables()
 	if s.Root && os.Getuid() != 0 {
 		return done, errors.New("needs root, for network namespaces and rules: run it as root")
 	}

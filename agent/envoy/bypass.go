@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,20 +117,46 @@ func (r *Redirection) direct() (found []diagSocket, cut bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	ports := map[uint16]bool{}
+	n := netns{Redirection: r, ports: map[uint16]bool{}, own: own, led: map[call]bool{}}
 	for _, l := range all {
-		ports[l.address.Port()] = r.Takes(l.address.Port())
+		n.ports[l.address.Port()] = r.Takes(l.address.Port())
 	}
-	err = dumpAll(1<<established|1<<timeWait, func(s diagSocket) {
-		switch {
-		case !ports[s.address.Port()] || !r.past(s, own):
-		case len(found) == mostDirect:
-			cut = true
-		default:
-			found = append(found, s)
-		}
-	})
-	return found, cut, err
+	err = dumpAll(1<<established|1<<timeWait, n.add)
+	return n.direct(), n.cut, err
+}
+
+// netns is what the kernel lists of a network namespace.
+type netns struct {
+	*Redirection
+	ports map[uint16]bool // on which something listens: whether they are redirected
+	own   map[netip.Addr]bool
+	led   map[call]bool
+	found []diagSocket
+	cut   bool
+}
+
+// call is of a client to a program. With TPROXY Envoy makes it from the client's address, and the program may see
+// another port than Envoy has.
+type call struct {
+	client  netip.Addr
+	program netip.AddrPort
+}
+
+func (n *netns) add(s diagSocket) {
+	switch {
+	case n.Transparent && n.ports[s.peer.Port()] && !n.own[s.address.Addr()]:
+		n.led[call{s.address.Addr(), s.peer}] = true
+	case !n.ports[s.address.Port()] || !n.past(s, n.own):
+	case len(n.found) == mostDirect:
+		n.cut = true
+	default:
+		n.found = append(n.found, s)
+	}
+}
+
+// direct returns the connections that Envoy has not made as a client.
+func (n *netns) direct() []diagSocket {
+	return slices.DeleteFunc(n.found, func(s diagSocket) bool { return n.led[call{s.peer.Addr(), s.address}] })
 }
 
 // Redirection is how inbound traffic is said to be redirected to Envoy.
@@ -163,8 +190,7 @@ func ownAddresses() (map[netip.Addr]bool, error) {
 	return own, err
 }
 
-// foreign returns the connections to configured ports that neither end at an Envoy of this agent, nor come from one, which uses its
-// client's address with TPROXY.
+// foreign returns the connections to configured ports that do not end at an Envoy of this agent.
 func (c *process) foreign(direct []diagSocket, configured map[uint16]int64) (out []diagSocket) {
 	var envoys map[string]bool // their sockets
 	for _, s := range direct {
@@ -181,9 +207,6 @@ func (c *process) foreign(direct []diagSocket, configured map[uint16]int64) (out
 		}
 		if envoys[strconv.FormatUint(uint64(s.inode), 10)] {
 			continue
-		}
-		if _, err := diagnose(s.peer, s.address); err == nil {
-			continue // the other end is here
 		}
 		out = append(out, s)
 	}

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -57,12 +60,22 @@ func TestCleanMayKeepConnections(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
 		s.listen(s.pod, 7000, nil, lab.SayBack)
 		s.listen(s.pod, 7006, transparent, lab.SayBack)
+		s.listen(s.pod, 7100, nil, lab.SayBack)
 		for _, mode := range []string{"REDIRECT", "TPROXY"} {
 			s.says(b, "redirected: ", "-m", mode, "-p", "7000", "-z", "7006")
-			outbound, inbound := s.keep(s.pod, app, vip+":80"), s.keep(s.world, operator, podIP+":8080")
+			all := map[string]*kept{
+				"outbound": s.keep(s.pod, app, vip+":80"), "inbound": s.keep(s.world, operator, podIP+":8080"),
+			}
+			if mode == "TPROXY" {
+				c, err := s.asEnvoy(worldIP, 40005, podIP+":7100")
+				check(t, err)
+				t.Cleanup(func() { c.Close() })
+				all["to the program"] = &kept{c}
+				check(t, all["to the program"].exchange())
+			}
 			s.says(b, "but for what keeps connections alive", "clean", "--keep-connections", "-m", mode, "-p", "7000", "-z",
 				"7006")
-			for name, c := range map[string]*kept{"outbound": outbound, "inbound": inbound} {
+			for name, c := range all {
 				if err := c.exchange(); err != nil {
 					t.Errorf("%s, %s: the connection is broken: %v", mode, name, err)
 				}
@@ -205,6 +218,84 @@ func TestPortsThatAreUsedAgain(t *testing.T) {
 			}
 		}
 	})
+}
+
+// By TPROXY Envoy calls the program as the client, and may do so from a port that the client has, or gets, for a
+// connection of its own: each has its answers.
+func TestPortsOfClientsAndEnvoy(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.listen(s.pod, 7100, nil, lab.SayBack)
+		s.listen(s.pod, 7006, transparent, func(c net.Conn) {
+			for { // in Envoy's place
+				if _, err := c.Read(make([]byte, 100)); err != nil {
+					return
+				}
+				fmt.Fprint(c, "in")
+			}
+		})
+		s.says(b, "redirected: ", "-m", "TPROXY", "-z", "7006")
+		for client, pod := range map[string]string{worldIP: podIP, worldIP6: podIP6} {
+			program := net.JoinHostPort(pod, "7100")
+			for _, port := range []int{40003, 40004} {
+				dials := map[string]func() (net.Conn, error){
+					"in": func() (net.Conn, error) { return s.world.DialFrom(operator, port, program, stopLimit) },
+					"x":  func() (net.Conn, error) { return s.asEnvoy(client, port, program) },
+				}
+				open := map[string]net.Conn{}
+				order := []string{"in", "x"}
+				if port%2 == 0 {
+					slices.Reverse(order)
+				}
+				for _, from := range order {
+					check(t, lab.Eventually(stopLimit, func() (err error) { // an address of IPv6 is not there at once
+						open[from], err = dials[from]()
+						return err
+					}))
+					defer open[from].Close()
+					for want, c := range open {
+						if got := said(c); got != want {
+							t.Errorf("%s, after %q of %q: %q is answered by %q", program, from, order, want, got)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// said returns the answer to one byte.
+func said(c net.Conn) string {
+	answer := make([]byte, 100)
+	if err := c.SetDeadline(time.Now().Add(stopLimit)); err != nil {
+		return err.Error()
+	}
+	fmt.Fprint(c, "x")
+	n, err := c.Read(answer)
+	if err != nil {
+		return err.Error()
+	}
+	return string(answer[:n])
+}
+
+// asEnvoy connects as Envoy does for a client: from the client's address, with the mark by which that is known.
+func (s *scene) asEnvoy(client string, port int, address string) (c net.Conn, err error) {
+	control := func(network, _ string, c syscall.RawConn) (failed error) {
+		level, option := unix.SOL_IP, unix.IP_TRANSPARENT
+		if network == "tcp6" {
+			level, option = unix.SOL_IPV6, unix.IPV6_TRANSPARENT
+		}
+		err := c.Control(func(fd uintptr) {
+			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, proxyUID),
+				unix.SetsockoptInt(int(fd), level, option, 1))
+		})
+		return errors.Join(err, failed)
+	}
+	from := &net.TCPAddr{IP: net.ParseIP(client), Port: port}
+	err = s.pod.As(operator, func() (err error) {
+		c, err = (&net.Dialer{LocalAddr: from, Timeout: stopLimit, Control: control}).Dial("tcp", address)
+		return err
+	})
+	return c, err
 }
 
 // By TPROXY a connection that the kernel accepts by a cookie is Envoy's. It has no socket before, and the program's

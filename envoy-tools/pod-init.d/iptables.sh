@@ -52,6 +52,8 @@ iptables_rule() {
 		verdict="-j TPROXY --on-port ${verdict#* } --tproxy-mark $MARK"
 		;;
 	zone*) verdict="-j CT --zone ${verdict#* }" ;; # the first one counts
+	origin*) verdict="-j CT --zone-orig ${verdict#* }" ;;
+	source*) verdict="-j SNAT --to-source :${verdict#* }" ;;
 	mark) verdict="-j MARK --set-mark $MARK" ;;
 	save) verdict='-j CONNMARK --save-mark' ;;
 	restore) verdict='-j CONNMARK --restore-mark' ;;
@@ -67,7 +69,8 @@ iptables_rule() {
 hook_of() {
 	case $1 in
 	prerouting | invalid | intercept | dnsback) echo PREROUTING ;;
-	output | reroute | dns | dnsown) echo OUTPUT ;;
+	output | reroute | dns | dnsown | apart) echo OUTPUT ;;
+	onward) echo POSTROUTING ;;
 	guard) echo INPUT ;;
 	esac
 }

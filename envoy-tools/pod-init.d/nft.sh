@@ -37,6 +37,8 @@ nft_rule() {
 	redirect*) verdict="redirect to :${verdict#* }" ;;
 	tproxy*) verdict="tproxy to :${verdict#* } meta mark set $MARK accept" ;;
 	zone*) verdict="ct zone set ${verdict#* } return" ;;
+	origin*) verdict="ct original zone set ${verdict#* }" ;;
+	source*) verdict="snat to :${verdict#* }" ;;
 	mark) verdict="meta mark set $MARK" ;;
 	save) verdict='ct mark set meta mark' ;;
 	restore) verdict='meta mark set ct mark' ;;
@@ -60,7 +62,8 @@ nft_rules() {
 		case $chain in
 		prerouting) hook='nat hook prerouting priority dstnat' ;;
 		output | dns) hook='nat hook output priority -100' ;;
-		dnsown) hook='filter hook output priority raw' ;;
+		onward) hook='nat hook postrouting priority srcnat' ;;
+		dnsown | apart) hook='filter hook output priority raw' ;;
 		dnsback) hook='filter hook prerouting priority raw' ;;
 		guard) hook='filter hook input priority filter' ;;
 		invalid | intercept) hook='filter hook prerouting priority mangle' ;;

@@ -135,12 +135,15 @@ inbound() {
 }
 
 # transparent delivers inbound packets as they are to Envoy's sockets. Envoy calls the program as the client; the mark of
-# that connection brings the program's answers back to Envoy rather than to the client.
+# that connection brings the program's answers back to Envoy rather than to the client. If Envoy takes a port that the
+# client takes too, the kernel cannot tell their connections apart: so the program sees another port, below those that
+# the kernel lends, and what Envoy sends to the program is in zone 3 of the connection tracking.
 transparent() {
 	diverted
 	rules_for intercept return iif "$INTERFACES_SKIP"
 	rule intercept return reply 1 # answers to Envoy's and the program's own calls
 	inbound intercept "tproxy $IN"
+	rule onward 'source 1024-32767' oif lo mark "$MARK"
 }
 
 # diverted is for connections that are there. A packet that begins one is none of them, whatever the kernel takes it
@@ -155,6 +158,7 @@ diverted() {
 	rule divert mark
 	rule divert accept
 	rule reroute restore ctmark "$MARK"
+	rule apart 'origin 3' oif lo mark "$MARK"
 }
 
 # kept redirects nothing, but keeps address translation at work for the connections that are redirected already.
@@ -171,10 +175,13 @@ chains_of() {
 	case $1$POLICY$MODE in
 	*none*) ;;
 	natkept*) echo prerouting output ;;
+	natpolicyTPROXY) echo ${DNS:+dns} inbound outbound own prerouting output onward ;;
 	nat*) echo ${DNS:+dns} inbound outbound own prerouting output ;;
 	filter*) echo guard ;;
 	mangle*TPROXY) echo ${INVALID:+invalid} divert intercept reroute ;;
 	mangle*) [ -z "$INVALID" ] || echo invalid ;;
+	rawkeptTPROXY) echo apart ;;
+	rawpolicyTPROXY) echo ${DNS:+dnsback dnsown} apart ;;
 	rawpolicy*) [ -z "$DNS" ] || echo dnsback dnsown ;;
 	esac
 }

@@ -3,7 +3,9 @@
 package pod
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,8 +111,7 @@ func (w *workload) describes(port string) {
 	w.mesh.t.Helper()
 	b := &lab.Backend{Name: w.name}
 	b.Status.Store(http.StatusOK)
-	l, err := w.Listen(operator, "tcp", "[::]:"+port)
-	check(w.mesh.t, err)
+	l := w.listen(port)
 	server := &http.Server{Handler: b}
 	go server.Serve(l)
 	w.mesh.t.Cleanup(func() { server.Close() })
@@ -118,10 +120,31 @@ func (w *workload) describes(port string) {
 // repeats answers bytes on a port, and does not speak first.
 func (w *workload) repeats(port string) {
 	w.mesh.t.Helper()
-	l, err := w.Listen(operator, "tcp", "[::]:"+port)
-	check(w.mesh.t, err)
+	l := w.listen(port)
 	w.mesh.t.Cleanup(func() { l.Close() })
 	go lab.AnswerEach(l, lab.SayBack)
+}
+
+// listen takes connections to a port of the workload's programs, which counts them.
+func (w *workload) listen(port string) net.Listener {
+	w.mesh.t.Helper()
+	l, err := w.Listen(operator, "tcp", "[::]:"+port)
+	check(w.mesh.t, err)
+	return counting{l, &w.taken}
+}
+
+// counting is a listener that counts its connections.
+type counting struct {
+	net.Listener
+	taken *atomic.Int64
+}
+
+func (l counting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.taken.Add(1)
+	}
+	return c, err
 }
 
 // page returns a page of discovery, which it shows its own machine.
@@ -134,6 +157,12 @@ func (m *mesh) ask(q explain.Question) (road explain.Road, err error) {
 		err = json.Unmarshal([]byte(text), &road)
 	}
 	return road, err
+}
+
+// dial connects as the workload's program, from a port of its own. Where the kernel lends one to two connections,
+// redirection makes them alike, and gives one of them any other port, by which Envoy logs it.
+func (w *workload) dial(address string) (net.Conn, error) {
+	return w.DialFrom(app, 16_000+int(w.mesh.dialled.Add(1)), address, stopLimit)
 }
 
 // agrees sends exchanges of a workload's program, which the kernel leads to its Envoy, and compares what becomes of each with what explain says.
@@ -155,14 +184,7 @@ func (w *workload) agrees(all []*truth.Exchange, atOnce, kinds int) {
 			}
 			at = road.At
 		}
-		truth.Dialling(func() (c net.Conn, err error) {
-			err = w.As(app, func() (err error) {
-				// A port of its own: where the kernel lends one to two connections, redirection makes them alike, and gives one another port, by which Envoy logs it.
-				c, err = (&net.Dialer{Timeout: stopLimit, LocalAddr: &net.TCPAddr{Port: 20_000 + e.Number}}).Dial("tcp", at)
-				return err
-			})
-			return c, err
-		})(e)
+		truth.Dialling(func() (net.Conn, error) { return w.dial(at) })(e)
 	}
 	got, err := truth.Compare(w.agent.Log, m.ask, way, atOnce, all)
 	check(t, err)
@@ -193,8 +215,7 @@ func TestExplainBehindRedirection(t *testing.T) {
 			a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
 			a.inject()
 			b.inject()
-			node := "sidecar~" + a.ip + "~a.default~default.svc.cluster.local"
-			check(t, truth.Settled(m.page, node))
+			check(t, truth.Settled(m.page, a.node()))
 			text, err := a.Get("http://127.0.0.1:15000/config_dump")
 			check(t, err)
 			var dump any
@@ -254,6 +275,7 @@ func TestExplainOfServersBehindRedirection(t *testing.T) {
 					}
 					return nil
 				}))
+				check(t, errors.Join(truth.Settled(m.page, a.node()), truth.Settled(m.page, b.node())))
 				var all []*truth.Exchange
 				for i := range 72 {
 					to := []string{"inner", "inner:9001", net.JoinHostPort(b.ip, "8081"), net.JoinHostPort(b.ip, "9001"), net.JoinHostPort(b.ip, "8083"), net.JoinHostPort(b.ip, "80")}[i%6]
@@ -263,13 +285,29 @@ func TestExplainOfServersBehindRedirection(t *testing.T) {
 				}
 				a.agrees(all, 1, 2) // one after the other: a connection to a server, which the next step closes with an answer, is not kept beside others
 			}
+			check(t, lab.Eventually(stopLimit, func() error {
+				made := b.stat(`^cluster\.(inbound\|.*|InboundPassthroughCluster)\.upstream_cx_total$`)
+				if taken := b.taken.Load(); taken != made {
+					return fmt.Errorf("b's programs took %d connections, of which its Envoy made %d", taken, made)
+				}
+				return nil
+			}))
 		})
 	}
 }
 
+// node is the name by which discovery knows the workload's proxy.
+func (w *workload) node() string {
+	return "sidecar~" + w.ip + "~" + w.name + ".default~default.svc.cluster.local"
+}
+
 // status returns the status of an answer to the workload's program, which connects to an address; 0 for none.
 func (w *workload) status(url, address string) int {
-	answer, err := lab.Exchange(w.Client(app, func(string) string { return address }), http.MethodGet, url)
+	client := &http.Client{Timeout: stopLimit, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(address) },
+	}}
+	answer, err := lab.Exchange(client, http.MethodGet, url)
 	if err != nil {
 		return 0
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -27,7 +28,8 @@ type mesh struct {
 	home      *lab.Netns // of discovery
 	discovery *lab.Process
 	pods      map[string]*workload
-	asked     int // requests that were compared with explain
+	asked     int          // requests that were compared with explain
+	dialled   atomic.Int32 // connections that had a port of their own
 }
 
 // workload is a namespace with a program on port 8080, HTTP, and on 9000, bytes.
@@ -38,6 +40,7 @@ type workload struct {
 	ip    string
 	agent *lab.Process
 	held  chan struct{} // its program holds requests of ?held back until it is closed
+	taken atomic.Int64  // connections that its programs took at the ports of explained
 
 	variables   []string // of pod-init
 	environment []string // of the agent, beside what it always has

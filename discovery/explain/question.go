@@ -71,7 +71,7 @@ func (q Question) AnswerOf(m *model.Mesh, all []Connected) (Road, error) {
 	r.To, road.At = at, at.String()
 	r.Whole = at.Addr().IsLoopback() && at.Port() != 0 && uint32(at.Port()) == uint32(view.HTTPProxyPort)
 	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m, all), Client: clientOf(m, from)}
-	road.Answer = Judge(served, r, func(p Part) Made { return madeBy(origins, p) })
+	road.Answer = Judge(served, r, madeBy(origins))
 	road.Steps = append([]Step{step}, road.Steps...)
 	return road, nil
 }
@@ -227,7 +227,23 @@ func headers(all []string) (map[string][]string, error) {
 	return out, nil
 }
 
-func madeBy(o xds.Origins, p Part) Made {
+// madeBy returns a function that finds the objects that made a part. What made the routes of a virtual host is found once,
+// because a judge asks about them one after the other.
+func madeBy(o xds.Origins) func(Part) Made {
+	var host Part
+	var routes func(index int) []model.Place
+	return func(p Part) Made {
+		if p.Route == 0 {
+			return madeOf(o, p)
+		}
+		if of := (Part{Routes: p.Routes, Host: p.Host}); routes == nil || of != host {
+			host, routes = of, o.Routes(p.Routes, p.Host)
+		}
+		return Made{By: placed(routes(p.Route - 1))}
+	}
+}
+
+func madeOf(o xds.Origins, p Part) Made {
 	with := func(made xds.Made) Made { return Made{placed(made.By), made.More, made.Unmade} }
 	only := func(made []model.Place) Made { return Made{By: placed(made)} }
 	switch {
@@ -246,8 +262,6 @@ func madeBy(o xds.Origins, p Part) Made {
 		return only(o.Endpoint(p.Cluster, strings.Trim(address, "[]")))
 	case p.Cluster != "":
 		return with(o.Cluster(p.Cluster))
-	case p.Route > 0:
-		return only(o.Route(p.Routes, p.Host, p.Route-1))
 	}
 	return with(o.Host(p.Routes, p.Host))
 }

@@ -41,70 +41,64 @@ func (o Origins) Host(config, name string) (made Made) {
 	return made
 }
 
-// Route returns what made a route of a virtual host, by its index: the HTTP route of a VirtualService, or the service.
-func (o Origins) Route(config, name string, index int) []model.Place {
+// Routes returns what made the routes of a virtual host, by their index: the HTTP route of a VirtualService, or the service.
+func (o Origins) Routes(config, name string) func(index int) []model.Place {
 	if o.view.Gateway {
-		return o.gatewayRoute(config, name, index)
+		return o.gatewayRoutes(config, name)
 	}
 	h, served, ok := o.find(config, name)
 	if !ok {
-		return o.Host(config, name).By
+		by := o.Host(config, name).By
+		return func(int) []model.Place { return by }
 	}
+	var made []madeRoute
 	if h.rule != nil {
-		places := placesOf(router{scope: o.made.scope, gateway: model.MeshGateway, port: h.port}, o.mesh, h.rule)
-		if len(places) == len(served.Routes) && index < len(places) {
-			return places[index : index+1]
-		}
-		if len(places) > 0 {
-			return nil // of another generation
-		}
+		made = routesOf(router{scope: o.made.scope, gateway: model.MeshGateway, port: h.port}, o.mesh, h.rule)
 	}
-	if h.service == nil {
+	return func(index int) []model.Place {
+		switch {
+		case len(made) == len(served.Routes) && index < len(made):
+			return []model.Place{made[index].place}
+		case len(made) > 0: // of another generation
+		case h.service != nil:
+			return []model.Place{{Meta: o.mesh.DeclaredBy(h.service)}}
+		}
 		return nil
 	}
-	return []model.Place{{Meta: o.mesh.DeclaredBy(h.service)}}
 }
 
-// gatewayRoute returns the first routes of the gateway's rules that are equal to that of a virtual host: its routes are those of several rules.
-func (o Origins) gatewayRoute(config, name string, index int) []model.Place {
-	var served *routev3.Route
+// gatewayRoutes returns the first routes of the gateway's rules that are equal to those of a virtual host, because its routes
+// are those of several rules.
+func (o Origins) gatewayRoutes(config, name string) func(index int) []model.Place {
+	var served []*routev3.Route
 	for _, c := range o.made.Routes {
 		for _, h := range c.VirtualHosts {
-			if c.Name == config && h.Name == name && index < len(h.Routes) {
-				served = h.Routes[index]
+			if c.Name == config && h.Name == name {
+				served = h.Routes
 			}
 		}
 	}
-	if served == nil {
-		return nil
-	}
+	var made []madeRoute
 	servers, order := (&builder{mesh: o.mesh, view: o.view}).servers()
 	for _, key := range order {
-		if out := o.routeOf(servers[key], config, served); out != nil {
-			return out
-		}
-	}
-	return nil
-}
-
-// routeOf returns the place of the first route of some servers' rules that is equal to one that is served.
-func (o Origins) routeOf(servers []gatewayServer, config string, served *routev3.Route) []model.Place {
-	for _, s := range servers {
-		if !s.http() || s.routeName() != config {
-			continue
-		}
-		r := router{scope: o.made.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
-		for _, rule := range o.mesh.GatewayRules(s.gateway, o.view.Namespace) {
-			i := 0
-			for _, route := range r.each(rule.Spec) {
-				if proto.Equal(route, served) {
-					return placesOf(r, o.mesh, rule)[i : i+1]
-				}
-				i++
+		for _, s := range servers[key] {
+			if !s.http() || s.routeName() != config {
+				continue
+			}
+			r := router{scope: o.made.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
+			for _, rule := range o.mesh.GatewayRules(s.gateway, o.view.Namespace) {
+				made = append(made, routesOf(r, o.mesh, rule)...)
 			}
 		}
 	}
-	return nil
+	return func(index int) []model.Place {
+		for _, m := range made {
+			if index < len(served) && proto.Equal(m.route, served[index]) {
+				return []model.Place{m.place}
+			}
+		}
+		return nil
+	}
 }
 
 // Cluster returns what made a cluster: the service, and the DestinationRules of its policy.
@@ -171,10 +165,15 @@ func (o Origins) find(config, name string) (routedHost, *routev3.VirtualHost, bo
 	return routedHost{}, nil, false
 }
 
-// placesOf returns the place of each route that a router makes of a rule.
-func placesOf(r router, m *model.Mesh, rule *model.Config[*networking.VirtualService]) (out []model.Place) {
+// madeRoute is a route that a router makes of a rule, and its place there.
+type madeRoute struct {
+	route *routev3.Route
+	place model.Place
+}
+
+func routesOf(r router, m *model.Mesh, rule *model.Config[*networking.VirtualService]) (out []madeRoute) {
 	declared := m.RoutePlaces(rule)
-	for at := range r.each(rule.Spec) {
+	for at, route := range r.each(rule.Spec) {
 		p := model.Place{Meta: rule.Meta}
 		if at.http < len(declared) {
 			p = declared[at.http]
@@ -182,7 +181,7 @@ func placesOf(r router, m *model.Mesh, rule *model.Config[*networking.VirtualSer
 				p.Path += fmt.Sprintf(".match[%d]", at.match)
 			}
 		}
-		out = append(out, p)
+		out = append(out, madeRoute{route, p})
 	}
 	return out
 }

@@ -34,8 +34,9 @@ func TestOriginsOfScenarios(t *testing.T) {
 		o := OriginsOf(m, v, r)
 		for _, c := range r.Routes {
 			for _, h := range c.VirtualHosts {
+				made := o.Routes(c.Name, h.Name)
 				for i, route := range h.Routes {
-					for _, p := range o.Route(c.Name, h.Name, i) {
+					for _, p := range made(i) {
 						rule, ok := specOf(objects, p.Meta).(*networking.VirtualService)
 						if !ok {
 							continue
@@ -159,7 +160,7 @@ spec:
 	}{
 		{"root", "spec.http[0].match[1]", 26}, {"child", "spec.http[0]", 37}, {"child", "spec.http[1]", 39}, {"root", "spec.http[2]", 30},
 	} {
-		got := o.Route("80", "a.test:80", i)
+		got := o.Routes("80", "a.test:80")(i)
 		if len(got) != 1 || got[0].Meta.Name != want.object || got[0].Path != want.path || got[0].Line() != want.line {
 			t.Errorf("route %d is of %+v, want %v", i, got, want)
 		}

@@ -78,8 +78,9 @@ func TestOriginsKeepNothing(t *testing.T) {
 		for _, c := range r.Routes {
 			for _, h := range c.VirtualHosts {
 				places += len(o.Host(c.Name, h.Name).By)
+				made := o.Routes(c.Name, h.Name)
 				for i := range h.Routes {
-					places += len(o.Route(c.Name, h.Name, i))
+					places += len(made(i))
 				}
 			}
 		}

@@ -51,18 +51,21 @@ func RSS(pid int) int64 {
 // machine must not use the same addresses, since Envoys of one user share a port without an error.
 func Addresses() string { return fmt.Sprintf("127.%d.%d.", 64+rand.IntN(160), 1+rand.IntN(254)) }
 
-// Eventually calls condition until it returns nil, and returns its last error when the time is over.
+// Eventually calls condition until it returns nil, and returns its last error when the time is over. Between two calls passes a
+// twentieth of the time that it has waited, at least 5 ms and at most 50: most conditions ask a program, and it needs a processor
+// to answer.
 func Eventually(limit time.Duration, condition func() error) error {
-	deadline := time.Now().Add(limit)
+	began := time.Now()
 	for {
 		err := condition()
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > limit {
 			return fmt.Errorf("not within %s: %w", limit, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(min(max(waited/20, 5*time.Millisecond), 50*time.Millisecond))
 	}
 }
 

@@ -14,12 +14,11 @@ import (
 // tagged builds the agent with a further build tag, and returns its path, which ends with /agent.
 func tagged(t *testing.T, tag string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "agent")
-	build := exec.Command("go", "build", "-tags", "grpcnotrace,"+tag, "-o", path, "../../cmd/agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	dir := t.TempDir()
+	if err := lab.BuildTagged(dir, tag, "./cmd/agent"); err != nil {
+		t.Fatal(err)
 	}
-	return path
+	return filepath.Join(dir, "agent")
 }
 
 // beside starts an agent from its own directory, and returns the path of its binary, and of another one.
@@ -72,7 +71,7 @@ func TestUpgradeToAnotherBootstrap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-overlay", overlay, "-o", newer, "../../cmd/agent")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-overlay", overlay, "-o", newer, "../../cmd/agent")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

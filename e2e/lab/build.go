@@ -10,12 +10,15 @@ import (
 
 // Build builds programs from this tree as they are shipped, and puts them into dir. The linked files are kept in run/e2e, so
 // that only the first of several test binaries links them; a lock makes the others wait for it.
-func Build(dir string, packages ...string) error {
+func Build(dir string, packages ...string) error { return BuildTagged(dir, "", packages...) }
+
+// BuildTagged is Build with a further build tag.
+func BuildTagged(dir, tag string, packages ...string) error {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	kept := filepath.Join(root, "run", "e2e")
+	kept := filepath.Join(root, "run", "e2e", tag)
 	if err := os.MkdirAll(kept, 0o755); err != nil {
 		return err
 	}
@@ -27,7 +30,8 @@ func Build(dir string, packages ...string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	command := exec.Command("go", append([]string{"build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", kept + "/"}, packages...)...)
+	argv := []string{"build", "-trimpath", "-tags", "grpcnotrace," + tag, "-ldflags", "-s -w", "-o", kept + "/"}
+	command := exec.Command("go", append(argv, packages...)...)
 	command.Dir = root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {

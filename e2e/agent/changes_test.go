@@ -54,7 +54,7 @@ func TestChangesInARow(t *testing.T) {
 func TestAChangeBesideALongRequest(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s")
-	load := s.load()
+	load := s.lightLoad()
 	answered := s.hold()
 	s.awaitInFlight(1)
 	oldest := s.pid("serving")

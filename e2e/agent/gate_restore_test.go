@@ -37,7 +37,7 @@ func TestGateHoldsANewcomerAfterAGoodTrial(t *testing.T) {
 			g.overADS(discovery)
 			g.configure(1)
 			g.run("--handoverTimeout", "10s")
-			load, parent := g.load(), g.pid("serving")
+			load, parent := g.lightLoad(), g.pid("serving")
 			discovery.onStream(func(stream int) {
 				if stream == 3 { // after those of the parent and of the trial
 					test.ruin(g, discovery)

@@ -20,9 +20,15 @@ const (
 	orphanLimit   = time.Second // that an Envoy may outlive its killed agent
 )
 
-// load sends requests from clients with kept and with fresh connections.
+// load sends thousands of requests a second from clients with kept and with fresh connections, so that some are under way at
+// each moment of a handover. It takes a processor.
 func (s *standalone) load() *lab.Load {
 	return lab.StartLoad(s.address, "http://"+s.address+"/", 6, 6)
+}
+
+// lightLoad sends hundreds a second from as many clients, for a test that mostly waits.
+func (s *standalone) lightLoad() *lab.Load {
+	return lab.StartSlowLoad(s.address, "http://"+s.address+"/", 6, 6, 20*time.Millisecond)
 }
 
 // handOver asks for a revision and waits until it serves alone.
@@ -125,7 +131,7 @@ func TestHandoverRollsBack(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startStandalone(t, "--binaryPath", unlucky(t))
-			load := s.load()
+			load := s.lightLoad()
 			serving := s.pid("serving")
 			s.mutate = test.mutate
 			s.configure(2)
@@ -171,19 +177,19 @@ func TestHandoverNewcomerKilled(t *testing.T) {
 func killNewcomers(t *testing.T, times int) {
 	s := newStandalone(t)
 	s.mutate = func(text string) string {
-		return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(500), 1)
+		return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(250), 1)
 	}
 	s.configure(1)
 	s.launch("--handover", "hot")
 	s.must(s.awaitRevision(1, handoverLimit))
 	s.must(s.awaitAlone(handoverLimit))
-	load := s.load()
+	load := s.lightLoad()
 	for revision := 2; revision < 2+times; revision++ {
 		s.configure(revision)
 		s.must(s.awaitStatus(handoverLimit, "a newcomer", func(a agentStatus) bool {
 			return len(a.Epochs) == 2 && a.Epochs[1].State == "starting" && a.Epochs[1].Pid != 0
 		}))
-		delay := time.Duration(rand.IntN(150)) * time.Millisecond // long before that many clusters are ready
+		delay := time.Duration(rand.IntN(100)) * time.Millisecond // long before that many clusters are ready
 		<-time.After(delay)
 		if a, err := s.ask(); err == nil && len(a.Epochs) == 2 && a.Epochs[1].State == "starting" {
 			signal, pid := syscall.SIGKILL, a.Epochs[1].Pid
@@ -234,7 +240,7 @@ func TestHandoverStopped(t *testing.T) {
 		}, "Envoy has outstayed its time"},
 		{"the newcomer, before it is live", func(s *standalone) {
 			s.mutate = func(text string) string {
-				return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(500), 1)
+				return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(250), 1)
 			}
 			s.configure(2)
 			// At once: it may be live before a second look.

@@ -15,7 +15,7 @@ func TestFailedNewcomersLeaveAnAdmin(t *testing.T) {
 	lab.InNetworkNamespace(t, func(t *testing.T) {
 		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // side by side loses nothing
 		s := startStandalone(t)
-		load := s.load()
+		load := s.lightLoad()
 		s.wantsABusyPort()
 		s.configure(2)
 		s.must(s.awaitStatus(startLimit*2, "a refusal, and one epoch that has an admin", func(a agentStatus) bool {
@@ -42,7 +42,7 @@ func TestFailedNewcomersBesideALongRequest(t *testing.T) {
 		answered := s.hold()
 		s.awaitInFlight(1)
 		s.handsOver(2)
-		load := s.load()
+		load := s.lightLoad()
 		s.wantsABusyPort()
 		s.configure(3)
 		s.must(s.awaitStatus(startLimit*2, "a refusal, and an epoch that has an admin", func(a agentStatus) bool {

@@ -79,7 +79,7 @@ func (s *secured) presents(serial int64, limit time.Duration) error {
 	})
 }
 
-// handshakes makes one after another until it is stopped, and reports those that fail.
+// handshakes makes up to two hundred a second until it is stopped, and reports those that fail.
 func (s *secured) handshakes() (stop func()) {
 	done, ended := make(chan struct{}), sync.WaitGroup{}
 	ended.Go(func() {
@@ -88,7 +88,7 @@ func (s *secured) handshakes() (stop func()) {
 			case <-done:
 				s.t.Logf("%d handshakes", n)
 				return
-			default:
+			case <-time.After(5 * time.Millisecond):
 				if _, err := s.shake(); err != nil {
 					s.t.Errorf("handshake: %v", err)
 				}

@@ -61,7 +61,7 @@ func TestDrain(t *testing.T) {
 	s.launch()
 	s.must(s.awaitRevision(1, lab.StopLimit))
 	s.must(s.awaitAlone(lab.StopLimit))
-	load := s.load()
+	load := s.lightLoad()
 
 	drained := func(when string) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestDrain(t *testing.T) {
 	s.must(s.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 3 }))
 	drained("after a crash")
 
-	load = s.load()
+	load = s.lightLoad()
 	s.wish("/undrain")
 	s.must(s.says(200, "ready"))
 	s.must(s.awaitAlone(handoverLimit)) // until then the drained one may still accept

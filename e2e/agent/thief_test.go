@@ -25,7 +25,7 @@ func TestPortStolenInARestart(t *testing.T) {
 			p.serves(p.inbound[0])
 			thief := p.steal(p.inbound[0])
 			p.await("unready", unready("ListenersBound: Envoy cannot listen at "+p.inbound[0]+", where it served before: process "))
-			load := lab.StartLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 2, 2)
+			load := lab.StartSlowLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 2, 2, 20*time.Millisecond)
 			p.serves(p.inbound[1])
 			thief.Close()
 			p.await("healthy", healthy)

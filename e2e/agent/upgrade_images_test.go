@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -39,7 +40,7 @@ func TestUpgradeOfFormats(t *testing.T) {
 	t.Parallel()
 	s := newStandalone(t)
 	old, _ := s.beside(tagged(t, "oldformat"))
-	load, before := s.load(), s.vitals()
+	load, before := s.lightLoad(), s.vitals()
 	for _, newer := range images(t) {
 		s.must(s.upgrade(newer))
 		if err := s.upgrade(old); err == nil || !strings.Contains(err.Error(), "it reads states of formats [1], this agent writes 3") {
@@ -81,7 +82,7 @@ func TestUpgradeToAnotherBootstrap(t *testing.T) {
 	p.listeners(withAgentSecrets(tcpListener("l", p.inbound[0], "good")), tcpListener("plain", p.inbound[1], "good"))
 	p.presents(1001)
 	p.serves(p.inbound[1])
-	load := lab.StartLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 0, 6)
+	load := lab.StartSlowLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 0, 6, 20*time.Millisecond)
 	first, err := p.Envoy()
 	p.must(err)
 	p.upgrade(lab.Program("agent"), 1)

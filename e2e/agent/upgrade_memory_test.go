@@ -50,7 +50,7 @@ func TestUpgradeNeedsNothingButMemory(t *testing.T) {
 			t.Log(blow.name)
 			blow.strike()
 			pid := s.pid("serving")
-			load := s.load()
+			load := s.lightLoad()
 			for range 2 {
 				s.Signal(syscall.SIGUSR2)
 				upgrades++

@@ -91,7 +91,7 @@ func (s *standalone) vitals() (v vitals) {
 func TestUpgradeTriggers(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t, "--upgradeOnChange")
-	load, two := s.load(), images(t)
+	load, two := s.lightLoad(), images(t)
 	s.Signal(syscall.SIGUSR2)
 	s.upgraded(1)
 	s.must(s.upgrade(two[0]))
@@ -111,7 +111,7 @@ func TestUpgradeTriggers(t *testing.T) {
 func TestUpgradeWaits(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
-	load := s.load()
+	load := s.lightLoad()
 	kept, err := net.Dial("tcp", s.address)
 	s.must(err)
 	defer kept.Close()
@@ -133,7 +133,7 @@ func TestUpgradeWaits(t *testing.T) {
 func TestUpgradeWithAChangeThatWaits(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
-	load := s.load()
+	load := s.lightLoad()
 	for revision := 2; revision < 5; revision++ {
 		s.configure(revision)
 		s.Signal(syscall.SIGUSR2)
@@ -260,7 +260,7 @@ func TestUpgradeInAPrivateSlot(t *testing.T) {
 	s.launchAt(dir)
 	s.must(s.awaitRevision(1, startLimit))
 	s.must(s.awaitAlone(lab.StopLimit))
-	load := s.load()
+	load := s.lightLoad()
 	for i := range 3 {
 		s.Signal(syscall.SIGUSR2)
 		s.upgraded(i + 1)

@@ -21,6 +21,7 @@ import (
 // which asks for a certificate, configures it anew. Certificates that are mounted later are used. Where the agent passes
 // the stream on, it shows the certificates.
 func TestACrashWithBrokenCertificates(t *testing.T) {
+	t.Parallel()
 	for _, lastGood := range []string{"off", "on"} {
 		t.Run(lastGood, func(t *testing.T) { crashWithBrokenCertificates(t, lastGood) })
 	}

@@ -148,6 +148,7 @@ func TestTheCauseOfARefusalIsNamed(t *testing.T) {
 
 // An agent that is killed takes its Envoy along.
 func TestAKilledAgentLeavesNoEnvoy(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t.TempDir())
 	s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: lab.Addresses() + "1", Discovery: "127.0.0.1:1"})
 	if err != nil {

@@ -108,6 +108,17 @@ func TestSoakUpgrades(t *testing.T) {
 	s.handOver(2) // the last image can do what the first one could
 }
 
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// spread is the median and the range of figures.
+func spread(format string, of []float64) string {
+	if len(of) == 0 {
+		return "nothing"
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
+}
+
 // level prints the second quarter and the last one of what was measured after each upgrade. After enough of them the means are within 2 %,
 // and three times their standard error: a thread more or less at the moment of a look is no leak.
 func level(t *testing.T, what string, values []float64) {

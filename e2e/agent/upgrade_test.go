@@ -161,7 +161,7 @@ func TestUpgradeKeepsWhatWasTold(t *testing.T) {
 // A command at any moment of an upgrade is carried out, by the one image or the other.
 func TestUpgradeAndDrain(t *testing.T) {
 	t.Parallel()
-	s := startStandalone(t)
+	s := startStandalone(t, "--handover", "side-by-side") // after a hot one an upgrade waits until parentShutdownDuration is over
 	port := s.status[strings.LastIndexByte(s.status, ':')+1:]
 	for i, delay := range delays {
 		s.Signal(syscall.SIGUSR2)

@@ -72,6 +72,7 @@ func (w *world) start(of lab.Workload) *lab.Sidecar {
 // The agent speaks mutual TLS with discovery when it is told to, with the certificates of its own directory; proves that
 // new ones are taken; and names what it waits for when discovery is another than the configured one.
 func TestMutualTLSWithDiscovery(t *testing.T) {
+	t.Parallel()
 	for _, lastGood := range []string{"off", "on"} {
 		t.Run(lastGood, func(t *testing.T) { mutualTLSWithDiscovery(t, lastGood) })
 	}

@@ -129,17 +129,22 @@ func TestAnUnreadablePolicyOpensNothing(t *testing.T) {
 	m.answers(map[string]int{"": 403, "reader": 200})
 	m.Discovery.Stop(lab.StopLimit)
 	m.Check(os.WriteFile(filepath.Join(m.Config, "readers.yaml"), []byte("apiVersion: security.istio.io/v1\nkind: [Auth"), 0o644))
-	if err := m.Discovery.Restart(); err == nil {
-		t.Error("discovery is ready without the policy")
-	}
+	m.Check(m.Discovery.Start())
+	ready := func() (page string, err error) { return lab.Get("http://" + m.Discovery.HTTP + "/ready?verbose") }
 	m.Check(lab.Eventually(lab.StopLimit, func() error {
-		page, err := lab.Get("http://" + m.Discovery.HTTP + "/ready?verbose")
-		if text := fmt.Sprint(page, err); !strings.Contains(text, "readers.yaml") {
-			return fmt.Errorf("/ready says %s", text)
+		page, err := ready()
+		if err == nil {
+			t.Fatalf("discovery is ready without the policy: %s", page)
+		}
+		if !strings.Contains(err.Error(), "readers.yaml") {
+			return fmt.Errorf("/ready says %w", err)
 		}
 		return nil
 	}))
 	m.answers(map[string]int{"": 403, "reader": 200})
+	if page, err := ready(); err == nil {
+		t.Errorf("discovery is ready without the policy: %s", page)
+	}
 	m.policy("readers", reader)
 	m.answers(map[string]int{"": 403, "reader": 200})
 }

@@ -20,6 +20,7 @@ import (
 // With 256 descriptors, and 250 connections to each port that have said hello and no more, a new proxy is configured at once,
 // probes are answered, and a proxy that was there keeps its stream.
 func TestCrowds(t *testing.T) {
+	t.Parallel()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -34,32 +34,39 @@ const echoHost = "echo.default.svc.cluster.local"
 
 // overADS runs a test with both variants, and a discovery with these flags.
 func overADS(t *testing.T, test func(l *envoyLab), flags ...string) {
-	for _, variant := range []string{"sotw", "delta"} {
-		t.Run(variant, func(t *testing.T) {
-			dir := t.TempDir()
-			l := &envoyLab{delta: variant == "delta", backend: map[string]string{}, baseID: lab.BaseID()}
-			t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/dev/shm/envoy_shared_memory_%d0", l.baseID)) }) // Envoy leaves it
-			l.Mesh = lab.Mesh{Lab: lab.New(dir), T: t, Addresses: lab.Addresses(), Config: filepath.Join(dir, "config")}
-			l.Check(os.MkdirAll(l.Config, 0o755))
-			for _, name := range []string{"one", "two"} {
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
-				t.Cleanup(server.Close)
-				l.backend[name] = server.Listener.Addr().String()
-			}
-			l.serve("one")
-			var err error
-			l.Discovery, err = l.Lab.Discovery(l.Config, append(flags, "--shutdownDuration", "2s")...)
-			l.Check(err)
-			t.Cleanup(func() { l.Discovery.Stop(lab.StopLimit) })
-			l.relay, err = newRelay(l.Discovery.GRPC)
-			l.Check(err)
-			t.Cleanup(l.relay.Close)
-			port, err := lab.FreePort()
-			l.Check(err)
-			l.proxy = fmt.Sprintf("127.0.0.1:%d", port)
-			test(l)
-		})
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) { test(newEnvoyLab(t, variant, flags...)) })
 	}
+}
+
+// variants of ADS.
+var variants = []string{"sotw", "delta"}
+
+// newEnvoyLab starts a discovery with these flags for Envoys of a variant.
+func newEnvoyLab(t *testing.T, variant string, flags ...string) *envoyLab {
+	t.Helper()
+	dir := t.TempDir()
+	l := &envoyLab{delta: variant == "delta", backend: map[string]string{}, baseID: lab.BaseID()}
+	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/dev/shm/envoy_shared_memory_%d0", l.baseID)) }) // Envoy leaves it
+	l.Mesh = lab.Mesh{Lab: lab.New(dir), T: t, Addresses: lab.Addresses(), Config: filepath.Join(dir, "config")}
+	l.Check(os.MkdirAll(l.Config, 0o755))
+	for _, name := range []string{"one", "two"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
+		t.Cleanup(server.Close)
+		l.backend[name] = server.Listener.Addr().String()
+	}
+	l.serve("one")
+	var err error
+	l.Discovery, err = l.Lab.Discovery(l.Config, append(flags, "--shutdownDuration", "2s")...)
+	l.Check(err)
+	t.Cleanup(func() { l.Discovery.Stop(lab.StopLimit) })
+	l.relay, err = newRelay(l.Discovery.GRPC)
+	l.Check(err)
+	t.Cleanup(l.relay.Close)
+	port, err := lab.FreePort()
+	l.Check(err)
+	l.proxy = fmt.Sprintf("127.0.0.1:%d", port)
+	return l
 }
 
 // serve makes the mesh's service lead to a backend, among fifty others that nobody calls.

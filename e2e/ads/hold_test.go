@@ -28,55 +28,65 @@ const maxUnderAttack = 300
 
 // Clients without a certificate that announce large requests and hold them back, or that send large nodes, and come
 // again when they are cut off: discovery's memory is bounded, and an Envoy that starts meanwhile gets its configuration.
+// TestLongRequestsThatAreHeldBack attacks for longer, with both variants for each attack.
 func TestRequestsThatAreHeldBack(t *testing.T) {
-	for name, attack := range map[string]struct {
-		clients int
-		run     func(ctx context.Context, address string)
-	}{
-		"the last byte of 4 MiB": {22, holdBack},
-		"nodes of 3.2 MB":        {10, sendNodes},
-	} {
-		t.Run(name, func(t *testing.T) {
-			overADS(t, func(l *envoyLab) {
-				ctx, cancel := context.WithCancel(l.T.Context())
-				var attackers sync.WaitGroup
-				defer attackers.Wait()
-				defer cancel()
-				for range attack.clients {
-					attackers.Go(func() {
-						for ctx.Err() == nil {
-							attack.run(ctx, l.Discovery.GRPC)
-						}
-					})
-				}
-				before, most := lab.RSS(l.Discovery.Pid), int64(0)
-				ready := make(chan struct{})
-				end := time.After(10 * time.Second)
-				tick := time.NewTicker(20 * time.Millisecond)
-				defer tick.Stop()
-				e := l.launch(0)
-				go func() {
-					defer close(ready)
-					if err := e.AwaitHTTP(40*time.Second, "http://"+e.admin+"/ready"); err != nil {
-						l.T.Errorf("an Envoy that starts meanwhile: %v", err)
-					}
-				}()
-				for waits, attacked := true, true; waits || attacked; {
-					select {
-					case <-tick.C:
-						most = max(most, lab.RSS(l.Discovery.Pid))
-					case <-ready:
-						waits, ready = false, nil
-					case <-end:
-						attacked = false
-					}
-				}
-				l.T.Logf("resident: %d MiB before, at most %d under attack", before>>20, most>>20)
-				if most>>20 > maxUnderAttack {
-					l.T.Errorf("%d MiB resident, want at most %d", most>>20, maxUnderAttack)
-				}
-			})
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) { a.strike(t, a.variant, 5*time.Second) }) // in which those that hold back are cut off
+	}
+}
+
+var attacks = []attack{
+	{"the last byte of 4 MiB", "sotw", 22, holdBack},
+	{"nodes of 3.2 MB", "delta", 10, sendNodes},
+}
+
+// attack is something that so many clients do to discovery again and again.
+type attack struct {
+	name    string
+	variant string // of the Envoy that starts meanwhile
+	clients int
+	run     func(ctx context.Context, address string)
+}
+
+// strike attacks for some time, and until an Envoy that starts meanwhile is ready.
+func (a attack) strike(t *testing.T, variant string, lasts time.Duration) {
+	l := newEnvoyLab(t, variant)
+	ctx, cancel := context.WithCancel(t.Context())
+	var attackers sync.WaitGroup
+	defer attackers.Wait()
+	defer cancel()
+	for range a.clients {
+		attackers.Go(func() {
+			for ctx.Err() == nil {
+				a.run(ctx, l.Discovery.GRPC)
+			}
 		})
+	}
+	before, most := lab.RSS(l.Discovery.Pid), int64(0)
+	ready := make(chan struct{})
+	end := time.After(lasts)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	e := l.launch(0)
+	go func() {
+		defer close(ready)
+		if err := e.AwaitHTTP(40*time.Second, "http://"+e.admin+"/ready"); err != nil {
+			t.Errorf("an Envoy that starts meanwhile: %v", err)
+		}
+	}()
+	for waits, attacked := true, true; waits || attacked; {
+		select {
+		case <-tick.C:
+			most = max(most, lab.RSS(l.Discovery.Pid))
+		case <-ready:
+			waits, ready = false, nil
+		case <-end:
+			attacked = false
+		}
+	}
+	t.Logf("resident: %d MiB before, at most %d under attack", before>>20, most>>20)
+	if most>>20 > maxUnderAttack {
+		t.Errorf("%d MiB resident, want at most %d", most>>20, maxUnderAttack)
 	}
 }
 

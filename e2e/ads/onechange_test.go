@@ -11,6 +11,7 @@ import (
 // Among a thousand services a changed endpoint encodes one ClusterLoadAssignment, and a changed VirtualService one route
 // configuration: discovery's own counter says so, and Envoy got nothing else.
 func TestAChangeIsOneResource(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	v1, v2 := w.Backend("v1"), w.Backend("v2")
 	var many []string

@@ -13,6 +13,7 @@ import (
 // discovery status says how far a real Envoy is, what it refuses in its own words, and the notes about it; discovery config
 // names what it was sent.
 func TestStatusOfARealEnvoy(t *testing.T) {
+	t.Parallel()
 	overADS(t, func(l *envoyLab) {
 		says := func(args ...string) string {
 			out, err := exec.CommandContext(t.Context(), filepath.Join(l.Bin, "discovery"), append(args, "--httpAddr", l.Discovery.HTTP)...).CombinedOutput()

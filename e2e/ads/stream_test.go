@@ -141,29 +141,36 @@ func TestReconnectSendsNothingAnew(t *testing.T) {
 // In a hot restart two Envoys of one node are connected; both are told of a change.
 func TestTwoEpochsOfOneNode(t *testing.T) {
 	t.Parallel()
-	overADS(t, func(l *envoyLab) {
-		l.start(0)
-		l.answers("one")
-		l.clients(1)
-		load := lab.StartLoad(l.proxy, "http://"+echoHost+"/", 2, 1)
-		l.start(1)
-		clients := l.clients(2)
-		if clients[0].Node != clients[1].Node || clients[0].Peer == clients[1].Peer {
-			t.Errorf("streams %s of %s and %s of %s", clients[0].Peer, clients[0].Node, clients[1].Peer, clients[1].Node)
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel() // each waits fifteen seconds for the end of a parent
+			twoEpochsOfOneNode(t, newEnvoyLab(t, variant))
+		})
+	}
+}
+
+func twoEpochsOfOneNode(t *testing.T, l *envoyLab) {
+	l.start(0)
+	l.answers("one")
+	l.clients(1)
+	load := lab.StartSlowLoad(l.proxy, "http://"+echoHost+"/", 2, 1, 20*time.Millisecond)
+	l.start(1)
+	clients := l.clients(2)
+	if clients[0].Node != clients[1].Node || clients[0].Peer == clients[1].Peer {
+		t.Errorf("streams %s of %s and %s of %s", clients[0].Peer, clients[0].Node, clients[1].Peer, clients[1].Node)
+	}
+	l.serve("two")
+	l.Check(lab.Eventually(lab.StopLimit, func() error {
+		var pushes []ads.Push
+		if err := l.debug("push_status", &pushes); err != nil {
+			return err
 		}
-		l.serve("two")
-		l.Check(lab.Eventually(lab.StopLimit, func() error {
-			var pushes []ads.Push
-			if err := l.debug("push_status", &pushes); err != nil {
-				return err
-			}
-			if last := pushes[len(pushes)-1]; last.Responses["eds"] != 2 || len(last.Responses) != 1 { // the first push has all types of both
-				return fmt.Errorf("the last push: %+v", last)
-			}
-			return nil
-		}))
-		l.answers("two")
-		l.clients(1) // the parent is gone: fifteen seconds after its child serves
-		lab.Unharmed(t, load)
-	})
+		if last := pushes[len(pushes)-1]; last.Responses["eds"] != 2 || len(last.Responses) != 1 { // the first push has all types of both
+			return fmt.Errorf("the last push: %+v", last)
+		}
+		return nil
+	}))
+	l.answers("two")
+	l.clients(1) // the parent is gone: fifteen seconds after its child serves
+	lab.Unharmed(t, load)
 }

@@ -257,7 +257,7 @@ func TestRenewalsUnderLoad(t *testing.T) {
 	client := s.join("client", s.token("client")).await()
 	s.mutual(server, s.BackendAt("127.0.0.1", "app"))
 	client.gets("app")
-	load := lab.StartSlowLoad(fmt.Sprintf("127.0.0.1:%d", client.proxy), "http://server.test/", 2, 2, 5*time.Millisecond)
+	load := lab.StartSlowLoad(fmt.Sprintf("127.0.0.1:%d", client.proxy), "http://server.test/", 2, 2, 20*time.Millisecond)
 	seen := map[*member]map[string]bool{server: {}, client: {}}
 	err := lab.Eventually(2*patience, func() error {
 		for m, serials := range seen {

@@ -9,6 +9,7 @@ import (
 
 // More than a service may get at once is refused at once.
 func TestCircuitBreaking(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.Backend("v1")
 	b.Delay.Store(int64(500 * time.Millisecond))

@@ -17,24 +17,26 @@ var (
 	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// count returns the sum of a metric's samples with these labels, such as reporter=source. Of no sample there may be two: a scraper drops one.
-func (m *member) count(metric string, labels ...string) (sum float64, err error) {
+// counts returns the sum of each metric's samples with these labels, such as reporter=source. Of no sample there may be two:
+// a scraper drops one.
+func (m *member) counts(labels ...string) (sums map[string]float64, err error) {
 	text, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/stats/prometheus", m.status))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	sums = map[string]float64{}
 	samples := map[string]bool{}
 	for _, line := range sampleLine.FindAllStringSubmatch(text, -1) {
 		sample := line[1] + line[2]
 		if samples[sample] {
-			return 0, fmt.Errorf("there are two samples %s", sample)
+			return nil, fmt.Errorf("there are two samples %s", sample)
 		}
 		samples[sample] = true
 		told := map[string]string{}
 		for _, pair := range labelPair.FindAllStringSubmatch(line[2], -1) {
 			told[pair[1]] = pair[2]
 		}
-		has := line[1] == metric
+		has := true
 		for _, label := range labels {
 			name, value, _ := strings.Cut(label, "=")
 			has = has && told[name] == value
@@ -42,25 +44,25 @@ func (m *member) count(metric string, labels ...string) (sum float64, err error)
 		if has {
 			n, err := strconv.ParseFloat(line[3], 64)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
-			sum += n
+			sums[line[1]] += n
 		}
 	}
-	return sum, nil
+	return sums, nil
 }
 
 // awaitCounts waits until each metric has its sum of samples with these labels.
 func (m *member) awaitCounts(want map[string]float64, labels ...string) {
 	m.s.T.Helper()
 	if err := lab.Eventually(patience, func() error {
+		all, err := m.counts(labels...)
+		if err != nil {
+			return err
+		}
 		got := map[string]float64{}
 		for metric := range want {
-			n, err := m.count(metric, labels...)
-			if err != nil {
-				return err
-			}
-			got[metric] = n
+			got[metric] = all[metric]
 		}
 		if !maps.Equal(got, want) {
 			return fmt.Errorf("%s %v: %v, want %v", m.Name, labels, got, want)
@@ -186,8 +188,8 @@ tcp: [{match: [{port: 18081}], route: [{destination: {host: server.default.svc.c
 	client.awaitCounts(map[string]float64{"istio_requests_total": 2, "istio_request_duration_milliseconds_count": 2}, "response_code=200", "destination_service_name=server")
 	server.refuses(fmt.Sprintf("%s:%d", server.ip, web))
 	for _, m := range []*member{client, server, gateway} {
-		if n, err := m.count("pilotlight_agent_istio_uncounted"); err != nil || n != 0 {
-			t.Errorf("%s: %v are not counted, %v", m.Name, n, err)
+		if counts, err := m.counts(); err != nil || counts["pilotlight_agent_istio_uncounted"] != 0 {
+			t.Errorf("%s: %v are not counted, %v", m.Name, counts["pilotlight_agent_istio_uncounted"], err)
 		}
 	}
 }

@@ -68,9 +68,13 @@ const explained = `
 const closedOff = "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
 
 // TestExplainIsTrue compares what explain says of generated requests with what the real Envoy did: status, response flag, cluster, endpoint, time-out and tries,
-// and the path and host that the server got.
+// and the path and host that the server got. TestLongExplainIsTrue generates more.
 func TestExplainIsTrue(t *testing.T) {
 	t.Parallel()
+	explainSidecar(t, 1500)
+}
+
+func explainSidecar(t *testing.T, requests int) {
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
 	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff), 0o644); err != nil {
 		t.Fatal(err)
@@ -90,21 +94,25 @@ func TestExplainIsTrue(t *testing.T) {
 	w.compare(p, asks(mesh, explain.Question{
 		From:     "sidecar~127.0.0.1~client.default~default.svc.cluster.local",
 		Metadata: map[string]string{"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": port},
-	}), truth.Through(p.HTTP), many(w, 3000, ""), 18)
+	}), truth.Through(p.HTTP), many(w, requests, ""), 18)
 }
 
 // TestExplainOfGatewaysIsTrue does the same for a gateway: of two VirtualServices of one host, at two ports, of which one redirects.
 func TestExplainOfGatewaysIsTrue(t *testing.T) {
 	t.Parallel()
+	explainGateways(t, 500)
+}
+
+func explainGateways(t *testing.T, requests int) {
 	for name, topology := range map[string]string{"at the edge": "", "behind a load balancer": "defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			explainGateway(t, topology)
+			explainGateway(t, topology, requests)
 		})
 	}
 }
 
-func explainGateway(t *testing.T, topology string) {
+func explainGateway(t *testing.T, topology string, requests int) {
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
 	if err := os.WriteFile(settings, []byte(truth.Logged+closedOff+topology), 0o644); err != nil {
 		t.Fatal(err)
@@ -129,7 +137,7 @@ func explainGateway(t *testing.T, topology string) {
 	for port, kinds := range map[string]int{"18080": 14, "18081": 1} {
 		w.compare(p, asks(mesh, explain.Question{
 			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},
-		}), truth.Direct(bind+":"+port), many(w, 1000, bind+":"+port), kinds)
+		}), truth.Direct(bind+":"+port), many(w, requests, bind+":"+port), kinds)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 // Faults delay and abort the share of requests that they name.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.Backend("v1")
 	w.Service("app.test", b)

@@ -50,6 +50,7 @@ func (p page) commands(block string) {
 // The commands of docs/certificates.md, on a machine that has nothing: four bring mutual TLS between two services, three more and
 // one copied file a further machine, each within 15 s. No other program makes a key or a certificate.
 func TestFourCommandsOnAFreshMachine(t *testing.T) {
+	t.Parallel()
 	lab.InNetworkNamespace(t, func(t *testing.T) {
 		dir, bin := lab.ShortDir(t), t.TempDir()
 		write := func(path, text string) {

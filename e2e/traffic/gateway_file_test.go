@@ -16,6 +16,7 @@ import (
 // A Gateway's certificates are files beside its agent, which serves them by SDS: one that is missing costs its own host, not
 // the listener; it is served once it is there, follows a change, and stays when the file breaks.
 func TestCertificateFilesOfAGateway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t) // it fails where Envoy refuses anything
 	ca, err := lab.NewAuthority("servers")
 	w.Check(err)

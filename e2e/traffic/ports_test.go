@@ -14,6 +14,7 @@ import (
 // A service at a port that the proxy's own bootstrap, or its agent, listens on costs a sidecar nothing: its Envoy refuses no
 // listener, and answers at its own ports.
 func TestAServiceAtAPortOfTheBootstrap(t *testing.T) {
+	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
 	text := fmt.Sprintf("proxyInboundListenPort: %d\nproxyListenPort: %d\n", lab.Port(t), lab.Port(t))
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {

@@ -165,10 +165,13 @@ func (d *deployment) arrived(p *lab.Proxy) {
 // served waits for further requests of each load.
 func (d *deployment) served() {
 	d.T.Helper()
-	for _, load := range d.loads {
-		from := load.Requests()
+	from := make([]int64, len(d.loads))
+	for i, load := range d.loads {
+		from[i] = load.Requests()
+	}
+	for i, load := range d.loads {
 		d.Check(lab.Eventually(lab.StopLimit, func() error {
-			if n := load.Requests() - from; n < 200 {
+			if n := load.Requests() - from[i]; n < 200 {
 				return fmt.Errorf("%d requests were answered, want 200", n)
 			}
 			return nil

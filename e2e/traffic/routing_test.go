@@ -107,7 +107,7 @@ func TestAWeightMovesTraffic(t *testing.T) {
 		}
 		return nil
 	}))
-	const requests, share = 1000, 0.2
+	const requests, share = 400, 0.2
 	before := v2()
 	for range requests {
 		ask()

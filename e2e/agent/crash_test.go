@@ -48,7 +48,7 @@ func TestCrashWithStatusZero(t *testing.T) {
 		pid := s.pid("serving")
 		blow(pid)
 		s.must(s.awaitStatus(lab.StopLimit, "another process", func(a agentStatus) bool {
-			return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
+			return a.servedByAnother(pid)
 		}))
 		if err := s.AwaitLog(`msg="Envoy ended unasked" epoch=0 why="exit status 0"`); err != nil {
 			t.Errorf("%s: %v", name, err)

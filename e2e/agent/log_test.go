@@ -51,7 +51,7 @@ func TestALogThatNobodyReads(t *testing.T) {
 			pid := s.pid("serving")
 			s.must(syscall.Kill(pid, syscall.SIGKILL))
 			s.must(s.awaitStatus(startLimit, "another Envoy that serves", func(a agentStatus) bool {
-				return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
+				return a.servedByAnother(pid)
 			}))
 			if !dies {
 				told := make(chan string, 1)

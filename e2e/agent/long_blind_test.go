@@ -41,7 +41,7 @@ func TestLongTheAdminSocketIsRemoved(t *testing.T) {
 	s.must(os.Remove(sockets[0]))
 	s.must(s.awaitReadiness(http.StatusServiceUnavailable, "nobody listens at its admin"))
 	s.must(s.awaitStatus(lab.StopLimit, "another Envoy that serves", func(a agentStatus) bool {
-		return a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != pid
+		return a.Ready && a.servedByAnother(pid)
 	}))
 }
 

@@ -144,7 +144,7 @@ func TestRecordsOutliveTheirEnvoy(t *testing.T) {
 	envoy := f.pid("serving")
 	f.must(syscall.Kill(envoy, syscall.SIGSTOP))
 	f.must(f.awaitStatus(handoverLimit, "another Envoy", func(a agentStatus) bool {
-		return a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != envoy
+		return a.Ready && a.servedByAnother(envoy)
 	}))
 	f.awaitWhy("/nowhere/first of ")
 }

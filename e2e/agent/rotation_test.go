@@ -185,7 +185,7 @@ func TestRotationThatEnvoyMisses(t *testing.T) {
 			test.blow(s)
 			s.must(s.presents(1002, 30*time.Second))
 			s.must(s.awaitStatus(30*time.Second, "a newcomer alone", func(a agentStatus) bool {
-				return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
+				return a.servedByAnother(pid)
 			}))
 			stop()
 		})

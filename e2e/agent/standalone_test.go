@@ -212,6 +212,12 @@ type agentStatus struct {
 	}
 }
 
+// servedByAnother reports whether one epoch lives and serves, in another process than this one. An epoch whose exit the agent has
+// not judged yet has no process.
+func (a agentStatus) servedByAnother(pid int) bool {
+	return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != 0 && a.Epochs[0].Pid != pid
+}
+
 type epochStatus struct {
 	Epoch, Pid int
 	State      string

@@ -62,7 +62,7 @@ func TestUpgradeNeedsNothingButMemory(t *testing.T) {
 			}
 			s.must(syscall.Kill(pid, syscall.SIGKILL))
 			s.must(s.awaitStatus(lab.StopLimit, "another process", func(a agentStatus) bool {
-				return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Epochs[0].Pid != pid
+				return a.servedByAnother(pid)
 			}))
 			s.must(s.awaitRevision(1, lab.StopLimit))
 		}

@@ -241,7 +241,7 @@ func TestUpgradeAndCrash(t *testing.T) {
 		<-time.After(delays[2+2*i])
 		_ = syscall.Kill(envoy, syscall.SIGKILL)
 		s.must(s.awaitStatus(upgradeLimit, "another Envoy under another image", func(a agentStatus) bool {
-			return a.Upgrades.Count == i+1 && a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != envoy
+			return a.Upgrades.Count == i+1 && a.Ready && a.servedByAnother(envoy)
 		}))
 		if a, err := s.ask(); err != nil || a.Counts["Envoy ended unasked"] != i+1 || a.Counts["starting Envoy"] != i+2 {
 			t.Errorf("it tells %+v, %v", a, err)

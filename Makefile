@@ -54,15 +54,15 @@ test: packages bin/envoy build ## run every test, those with a real Envoy includ
 	@$(MAKE) --no-print-directory -j2 --output-sync=target unit e2e
 
 unit: ## run the tests that need no Envoy
-	go test -timeout 10m . $(pure)
-	go test -timeout 10m -run '$(costly)' ./agent/relay ./discovery/ads ./discovery/registry/...
-	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
+	go test -timeout 20m . $(pure)
+	go test -timeout 20m -run '$(costly)' ./agent/relay ./discovery/ads ./discovery/registry/...
+	CGO_ENABLED=1 go test -race -timeout 20m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
 
 # Two tests of a package run at once, on any number of processors, and packages next to each other. There is no race detector: the
 # programs that they test are built as they are shipped. They run each time: go test does not notice that a program which a test
 # starts has changed.
 e2e: build bin/envoy ## run the tests with a real Envoy only
-	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
+	go test -count=1 -timeout 25m -parallel 2 ./e2e/...
 
 e2e-hostile: build bin/envoy ## run the attacks of a tenant on a shared gateway; RUN=name of one
 	go test -count=1 -timeout 10m -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./e2e/hostile

@@ -20,15 +20,15 @@ const (
 	orphanLimit   = time.Second // that an Envoy may outlive its killed agent
 )
 
-// load sends thousands of requests a second from clients with kept and with fresh connections, so that some are under way at
-// each moment of a handover. It takes a processor.
+// load sends a thousand requests a second and more, from clients with kept and with fresh connections, so that some are under way at
+// each moment of a handover.
 func (s *standalone) load() *lab.Load {
 	return lab.StartLoad(s.address, "http://"+s.address+"/", 6, 6)
 }
 
-// lightLoad sends hundreds a second from as many clients, for a test that mostly waits.
+// lightLoad sends two hundred a second, for a test that mostly waits.
 func (s *standalone) lightLoad() *lab.Load {
-	return lab.StartSlowLoad(s.address, "http://"+s.address+"/", 6, 6, 20*time.Millisecond)
+	return lab.StartSlowLoad(s.address, "http://"+s.address+"/", 2, 2, 20*time.Millisecond)
 }
 
 // handOver asks for a revision and waits until it serves alone.

@@ -17,12 +17,13 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", 500, "agents that are killed at a random moment of a hot restart")
+	kills    = flag.Int("kills", 152, "agents that are killed during a hot restart, each in another part of -kill-in")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments; 0 draws one")
 	killIn   = flag.Duration("kill-in", 150*time.Millisecond, "how long after a newcomer's fork its agent is killed at the latest")
 )
 
-// An agent that is killed at any moment of a hot restart leaves no Envoy: one that it left would hold the listen sockets.
+// An agent that is killed at any moment of a hot restart leaves no Envoy: one that it left would hold the listen sockets. -kill-in is
+// divided into as many parts as agents are killed, about a millisecond each, and one dies at a random moment of each part.
 func TestLongKilledInAHotRestart(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -37,8 +38,10 @@ func TestLongKilledInAHotRestart(t *testing.T) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
 			s := newStandalone(t)
+			part := *killIn / time.Duration(*kills)
 			for i := range *kills / workers {
-				left, err := s.killedInAHotRestart(time.Duration(random.Int64N(int64(*killIn))))
+				after := part*time.Duration(i*workers+worker) + time.Duration(random.Int64N(int64(part)))
+				left, err := s.killedInAHotRestart(after)
 				orphans.Add(int64(len(left)))
 				if err != nil {
 					t.Fatalf("agent %d of this worker: %v", i, err)

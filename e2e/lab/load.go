@@ -34,7 +34,7 @@ type Load struct {
 }
 
 const (
-	loadPace     = 2 * time.Millisecond
+	loadPace     = 5 * time.Millisecond
 	loadLimit    = 5 * time.Second
 	loadPatience = 30 * time.Second // for a dial, and for an answer, on any machine
 )

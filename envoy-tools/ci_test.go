@@ -15,7 +15,7 @@ for target; do case $target in --*) ;; *=*) ;; *)
 	echo "$target" >>"$CALLS"
 	echo "output of $target"
 	case " $RED " in
-	*" $target:test "*) printf -- '    --- FAIL: TestA/b (0.10s)\n--- FAIL: TestA (0.20s)\nFAIL\n'; exit 2 ;;
+	*" $target:test "*) printf -- 'a_test.go:1: wrong\n    --- FAIL: TestA/b (0.10s)\n--- FAIL: TestA (0.20s)\nFAIL\n'; exit 2 ;;
 	*" $target "*) exit 2 ;;
 	esac ;;
 esac; done
@@ -28,7 +28,7 @@ func TestCI(t *testing.T) {
 		want      []string // parts of the report
 	}{
 		{"green", "", nil},
-		{"a failed test", "e2e-kube:test", []string{"e2e-kube", "FAILED: TestA/b TestA\n"}},
+		{"a failed test", "e2e-kube:test", []string{"--- e2e-kube, in part", "a_test.go:1: wrong\n", "FAILED: TestA/b TestA\n"}},
 		{"failed without a test, twice", "lint e2e-node", []string{"lint", "FAILED: output of lint\n", "FAILED: output of e2e-node\n"}},
 		{"parts and the last one", "parts soak", []string{"FAILED: output of parts\n", "FAILED: output of soak\n"}},
 	} {

@@ -24,6 +24,9 @@ func StartStopwatch() Stopwatch { return Stopwatch{time.Now(), waited()} }
 // Took is the time since the start, in milliseconds, by the clock on the wall.
 func (s Stopwatch) Took() time.Duration { return time.Since(s.began).Round(time.Millisecond) }
 
+// Waited is for how long since the start a process of the machine waited for a processor or a disk.
+func (s Stopwatch) Waited() time.Duration { return waited() - s.waited }
+
 // Within fails the test if what took longer than limit on a machine at rest.
 func (s Stopwatch) Within(t testing.TB, limit time.Duration, what string) {
 	t.Helper()
@@ -38,7 +41,7 @@ func (s Stopwatch) late(limit time.Duration) error {
 	if took <= limit {
 		return nil
 	}
-	if away := (waited() - s.waited).Round(time.Millisecond); took-away > limit {
+	if away := s.Waited().Round(time.Millisecond); took-away > limit {
 		return fmt.Errorf("took %s, and processes waited for %s of it: want at most %s without waiting", took, away, limit)
 	}
 	return nil

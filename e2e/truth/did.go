@@ -66,6 +66,8 @@ type Exchange struct {
 	Ends   string // both addresses of the connection
 	Got    lab.Answer
 	Closed error // why there was no answer
+
+	waited time.Duration // for which a process of the machine waited for a processor or a disk meanwhile
 }
 
 // key finds the exchange in the access log.

@@ -10,15 +10,19 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/explain"
 )
 
-// clock is by how much Envoy's timers may be early: they begin with its loop's idea of now.
+// clock is by how much Envoy's timers may be early on a machine at rest. A timer begins with the time at which Envoy's loop last looked
+// at the clock: when Envoy has waited for a processor since, the timer is early by that too.
 const clock = 20 * time.Millisecond
 
+// lasted reports whether a request took at least as long as one of Envoy's timers.
+func (e *Exchange) lasted(timer time.Duration, did Did) bool { return did.took >= timer-clock-e.waited }
+
 // delayed reports whether a request waited as an outcome says.
-func (did Did) delayed(by *explain.Delay) bool {
+func (e *Exchange) delayed(by *explain.Delay, did Did) bool {
 	if !slices.Contains(did.flags, "DI") {
 		return by == nil || by.Share < 1
 	}
-	return by != nil && did.took >= time.Duration(by.Time)-clock
+	return by != nil && e.lasted(time.Duration(by.Time), did)
 }
 
 // holds reports whether what happened is what an outcome says.
@@ -30,7 +34,7 @@ func (e *Exchange) holds(o explain.Outcome, did Did) bool {
 		return e.Closed != nil && (did.Cluster == "" || did.Flagged(o.Flag)) // not every listener logs what it closes
 	case e.Closed != nil && e.TLS && forCertificate(o):
 		return true
-	case !did.delayed(o.Delay):
+	case !e.delayed(o.Delay, did):
 		return false
 	case o.Status != 0 && o.By != "" && did.Status == 0: // the client's proxy passes bytes on, of which the server's makes a request
 		return o.Status == e.Got.Status && o.Cluster == did.Cluster && Reaches(o, did.Upstream)
@@ -74,7 +78,7 @@ func (e *Exchange) limited(o explain.Outcome, did Did) bool {
 		limit = each
 	}
 	if slices.Contains(did.flags, "UT") {
-		return limit > 0 && did.took >= limit-clock && (did.Status == 504 || did.Status == 200 && e.Got.Header.Get("Grpc-Status") != "") && did.Flagged("UT")
+		return limit > 0 && e.lasted(limit, did) && (did.Status == 504 || did.Status == 200 && e.Got.Header.Get("Grpc-Status") != "") && did.Flagged("UT")
 	}
 	tries := 1
 	if e.Status != 0 && again(retries, e.Status) {

@@ -97,7 +97,9 @@ func send(by Way, atOnce int, all []*Exchange) {
 	for range atOnce {
 		senders.Go(func() {
 			for e := range todo {
+				watch := lab.StartStopwatch()
 				by(e)
+				e.waited = watch.Waited()
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestArgv(t *testing.T) {
 		{"with its own interval", ownFlush, 0, begins + "--disable-hot-restart " + common + " --file-flush-interval-msec=50"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{room{"/c", "TOKEN"}, test.family}, 3), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{room: room{"/c", "TOKEN"}, family: test.family}, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})

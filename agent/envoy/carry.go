@@ -154,7 +154,7 @@ func (p *Proxy) adopt(one CarriedProcess, launch agent.Launch, from Carrier) (*p
 	c := &process{
 		Proxy: p, launch: launch, pid: one.Pid, started: one.Started, health: one.Health, looked: true,
 		files:   files{bootstrap: one.Bootstrap, yaml: one.YAML, admin: one.Admin},
-		sockets: sockets{room{one.Dir, one.Token}, one.Family},
+		sockets: sockets{room: room{one.Dir, one.Token}, family: one.Family, began: one.Started},
 		output:  newOutput(p.Output, one.Epoch), admin: NewAdmin(one.Admin), stirred: make(chan struct{}, 1),
 	}
 	c.admin.Spare = p.Spare

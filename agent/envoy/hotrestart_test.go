@@ -86,7 +86,7 @@ func TestRealParentKilledInTheOverlap(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRelatives(t)
 			child, rescue := orphan(r, test.args)
-			swallow(t, rescue)
+			standIn(t, rescue)
 			r.awaitLive(1) // its main thread answers
 			r.serves(1)
 
@@ -104,7 +104,7 @@ func TestRealRescuedChildEndsByTerm(t *testing.T) {
 	child, rescue := orphan(r, []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-time-s", "600"})
 	child.Signal(syscall.SIGTERM)
 	r.ends(child, 0)
-	swallow(t, rescue)
+	standIn(t, rescue)
 }
 
 // The fact that a shield depends on: as soon as a third Envoy starts, the second sends the first its message to terminate, once and to its
@@ -120,7 +120,7 @@ func TestRealThirdBesideItsGrandparent(t *testing.T) {
 	must(t, err)
 	r.start(2, long...)
 	r.awaitLive(2)
-	swallow(t, rescue)
+	standIn(t, rescue)
 	if !lab.Alive(first.Pid) {
 		t.Error("the first Envoy has ended")
 	}
@@ -143,15 +143,15 @@ func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescu
 	return child, rescue
 }
 
-func swallow(t *testing.T, rescue *Rescue) {
+func standIn(t *testing.T, rescue *Rescue) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
-	must(t, rescue.Swallow(ctx))
+	must(t, rescue.Answer(ctx))
 }
 
-func TestSwallowEndsWithItsContext(t *testing.T) {
-	s := sockets{room{t.TempDir(), newToken()}, newFamily(t)}
+func TestAnswerEndsWithItsContext(t *testing.T) {
+	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
 	for range 2 { // the name is free again
 		rescue, err := bindParent(s, 4)
 		must(t, err)
@@ -160,11 +160,74 @@ func TestSwallowEndsWithItsContext(t *testing.T) {
 		}
 		must(t, s.DrainListeners(1)) // epoch 4 has the name of epoch 1
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if err := rescue.Swallow(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Swallow: %v, want the deadline", err)
+		if err := rescue.Answer(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Answer: %v, want the deadline", err)
 		}
 		cancel()
 	}
+}
+
+// Each request of Envoy's that waits for a reply gets one, of its own type.
+func TestRescueAnswers(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t), began: began}
+	rescue, err := bindParent(s, 4)
+	must(t, err)
+	child, err := s.listen("child", 5)
+	must(t, err)
+	defer child.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- rescue.Answer(t.Context()) }()
+	for _, tt := range []struct{ name, request, reply string }{
+		{"PassListenSocket", "\x0a\x17\x0a\x15\x0a\x11tcp://127.0.0.1:9\x10\x01", noSocket},
+		{"ShutdownAdmin", "\x0a\x02\x12\x00", "\x12\x0a\x12\x08\x08\x80\xe2\xcf\xaa\x06\x10\x01"},
+		{"DrainListeners", drainListeners, ""},
+		{"Stats", "\x0a\x02\x1a\x00", noStats},
+		{"an unknown request", "\x0a\x02\x3a\x00", ""},
+		{"half a message", "\x0a\x02\x1a", ""},
+		{"nothing", "", ""},
+		{"Stats again", "\x0a\x02\x1a\x00", noStats},
+	} {
+		must(t, s.send(4, tt.request))
+		if tt.reply == "" {
+			continue // the next reply is that of the next request
+		}
+		buffer := make([]byte, 4096)
+		child.SetReadDeadline(time.Now().Add(patient))
+		n, err := child.Read(buffer)
+		must(t, err)
+		if got := string(buffer[:n]); got != string(framed(tt.reply)) {
+			t.Errorf("%s: reply %q, want %q", tt.name, got, framed(tt.reply))
+		}
+	}
+	must(t, s.Terminate(4))
+	must(t, <-ended)
+}
+
+// A parent that must not end does not hear its child's Terminate, and what the child asks next is answered.
+func TestRescueOfAParentThatDrains(t *testing.T) {
+	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
+	rescue, err := bindOver(s, 0)
+	must(t, err)
+	child, err := s.listen("child", 1)
+	must(t, err)
+	defer child.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rescue.stand()
+	}()
+	must(t, s.Terminate(0))
+	must(t, s.send(0, "\x0a\x02\x1a\x00"))
+	child.SetReadDeadline(time.Now().Add(patient))
+	buffer := make([]byte, 4096)
+	n, err := child.Read(buffer)
+	must(t, err)
+	if got := string(buffer[:n]); got != string(framed(noStats)) {
+		t.Errorf("reply %q, want %q", got, framed(noStats))
+	}
+	must(t, rescue.Close())
+	<-ended
 }
 
 func TestRealParentWithoutAdminEndsByDatagrams(t *testing.T) {

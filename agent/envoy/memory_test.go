@@ -48,7 +48,7 @@ func TestRoomIsElsewhere(t *testing.T) {
 	if again, err := s.Room(); in.dir == s.Dir() || in.token != s.token || again != in || err != nil {
 		t.Errorf("Room: %s, then %s, %v; want one place beside the slot", in, again, err)
 	}
-	family := sockets{in, newFamily(t)}
+	family := sockets{room: in, family: newFamily(t)}
 	touch(t, family.path("parent", 0))
 	must(t, s.sweep(family.family))
 	if tried, err := os.ReadDir(long); len(tried) > 0 || err != nil {

@@ -401,7 +401,7 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if err := rescue.Swallow(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err := rescue.Answer(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil // no message came: the newcomer had sent it before the parent died

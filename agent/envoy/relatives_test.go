@@ -68,7 +68,7 @@ func newRelatives(t *testing.T) *relatives {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	family := newFamily(t)
 	return &relatives{
-		t: t, binary: envoyBinary(t), sockets: sockets{room{dir, newToken()}, family}, host: host, port: port,
+		t: t, binary: envoyBinary(t), sockets: sockets{room: room{dir, newToken()}, family: family}, host: host, port: port,
 	}
 }
 

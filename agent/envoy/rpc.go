@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
 )
 
 // Envoy's hot-restart messages: datagrams, each eight bytes of big-endian length and a HotRestartMessage
@@ -14,9 +16,43 @@ import (
 const (
 	drainListeners = "\x0a\x02\x22\x00" // request 4: no reply
 	terminate      = "\x0a\x02\x2a\x00" // request 5: no reply; the parent sends itself SIGTERM
-	askStats       = "\x0a\x02\x1a\x00" // request 3, unless --skip-hot-restart-parent-stats
-	noStats        = "\x12\x02\x1a\x00" // reply 3, empty
+
+	noSocket = "\x12\x0d\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" // reply 1: the descriptor is -1, so the child binds a socket of its own
+	noStats  = "\x12\x02\x1a\x00"                                             // reply 3, empty
 )
+
+// The requests that a child sends to its parent, by their number in HotRestartMessage.Request.
+const (
+	passListenSocket = 1 // for each new listener, at any time until Terminate
+	shutdownAdmin    = 2 // before the child opens its own admin
+	askStats         = 3 // every five seconds, unless --skip-hot-restart-parent-stats
+	terminateParent  = 5
+)
+
+// adminIsShut is reply 2. A child whose parent does not say that listeners reuse ports by default binds them without SO_REUSEPORT, and the next
+// side-by-side handover cannot bind. The child reports the start of its family as its own.
+func adminIsShut(began time.Time) string {
+	reply := binary.AppendUvarint([]byte{0x08}, uint64(began.Unix()))
+	reply = append(reply, 0x10, 1)
+	return string(frame.Append(nil, 2, frame.Append(nil, 2, reply)))
+}
+
+// request returns the number of a request, by its datagram; 0 for anything else.
+func request(datagram []byte) (number int) {
+	if len(datagram) < 8 {
+		return 0
+	}
+	_ = frame.Fields(datagram[8:], func(field int, value []byte) error {
+		if field != 1 {
+			return nil
+		}
+		return frame.Fields(value, func(field int, _ []byte) error {
+			number = field
+			return nil
+		})
+	})
+	return number
+}
 
 // DrainListeners makes an epoch whose admin is closed stop accepting, and close each connection with its next answer.
 // It is the message that a newcomer sends when its workers run.
@@ -40,7 +76,7 @@ func (s sockets) send(epoch int, message string) error {
 	}
 	defer conn.Close()
 	conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	if _, err := conn.Write(frame(message)); err != nil {
+	if _, err := conn.Write(framed(message)); err != nil {
 		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)
 	}
 	return nil
@@ -54,20 +90,21 @@ func (s sockets) dial(role string, epoch int) (*net.UnixConn, error) {
 	return net.DialUnix("unixgram", nil, s.address(role, epoch))
 }
 
-func frame(message string) []byte {
+func framed(message string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(message))), message...)
 }
 
-// Rescue receives messages in place of a parent that died before its child ended it. Without it, the child would find
-// no socket for its Terminate, hang for 10 s and abort (measured on 1.40).
+// Rescue answers what a newcomer asks in place of its parent, which has died or must hear nothing. A newcomer that has no parent hangs for 10 s
+// and aborts. One whose question is not answered waits without limit: for a listen socket whenever it gets a new listener (measured on 1.40).
 type Rescue struct {
 	conn  *net.UnixConn
 	child *net.UnixAddr
 	epoch int
+	began time.Time // the family
 }
 
 // bindParent binds the socket path of a parent that has been reaped; it returns an error if the parent still runs. The
-// child is safe once bindParent has returned. The caller calls Swallow or Close.
+// child is safe once bindParent has returned. The caller calls Answer or Close.
 func bindParent(s sockets, epoch int) (*Rescue, error) {
 	if parent, err := s.dial("parent", epoch); err == nil {
 		parent.Close()
@@ -82,35 +119,56 @@ func bindOver(s sockets, epoch int) (*Rescue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, s.family, err)
 	}
-	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch}, nil
+	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch, began: s.began}, nil
 }
 
-// Swallow waits for one Terminate, returns nil once it has arrived, and closes the socket in any case. End ctx only
-// after the child has exited: the child sends its Terminate also when it is terminated early.
-func (r *Rescue) Swallow(ctx context.Context) error {
+// Answer answers until a Terminate arrives, for which it returns nil, and closes the socket in any case. End ctx only after the child has
+// exited: the child sends its Terminate also when it is terminated early.
+func (r *Rescue) Answer(ctx context.Context) error {
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	buffer := make([]byte, 4096) // Envoy's largest piece
 	for {
-		n, _, err := r.conn.ReadFromUnix(buffer)
+		number, err := r.answer()
 		if err != nil {
 			return fmt.Errorf("await Terminate for epoch %d: %w", r.epoch, cmp.Or(ctx.Err(), err))
 		}
-		switch string(buffer[:n]) {
-		case string(frame(terminate)):
+		if number == terminateParent {
 			return nil
-		case string(frame(askStats)):
-			r.answer(noStats)
 		}
 	}
 }
 
-// answer sends a reply, so that the child's main thread does not wait for ever. The reply must be of the type that the
-// child requested: Envoy 1.40 aborts on the reply that its message was not recognized.
-func (r *Rescue) answer(message string) {
+// stand answers until Close, also after a Terminate.
+func (r *Rescue) stand() {
+	for err := error(nil); err == nil; {
+		_, err = r.answer()
+	}
+}
+
+// answer answers the next request, and returns its number.
+func (r *Rescue) answer() (number int, err error) {
+	buffer := make([]byte, 4096) // Envoy's largest piece
+	n, _, err := r.conn.ReadFromUnix(buffer)
+	if err != nil {
+		return 0, err
+	}
+	number = request(buffer[:n])
+	switch number {
+	case passListenSocket:
+		r.reply(noSocket)
+	case shutdownAdmin:
+		r.reply(adminIsShut(r.began))
+	case askStats:
+		r.reply(noStats)
+	}
+	return number, nil
+}
+
+// reply sends a reply. It must be of the type that the child requested: Envoy 1.40 aborts on the reply that its message was not recognized.
+func (r *Rescue) reply(message string) {
 	r.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	r.conn.WriteToUnix(frame(message), r.child) // a child that has exited needs no reply
+	r.conn.WriteToUnix(framed(message), r.child) // a child that has exited needs no reply
 }
 
 // Close closes the socket.

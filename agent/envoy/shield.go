@@ -3,8 +3,8 @@ package envoy
 import "slices"
 
 // shield keeps a parent at work when its newcomer gets a newcomer of its own. Envoy knows of two processes: as soon as the third starts, or
-// the second ends, the second sends the first its message to terminate. The shield has the first one's socket and never reads that
-// message. The agent ends the first one when it is idle, or when its time is over.
+// the second ends, the second sends the first its message to terminate. The shield has the first one's socket: it answers what the second
+// asks, and passes nothing on. The agent ends the first one when it is idle, or when its time is over.
 //
 //	parent ◀─ shield ◀── Terminate ── newcomer ◀── ShutdownAdmin ── newcomer's newcomer
 type shield struct {
@@ -27,6 +27,7 @@ func (p *Proxy) shieldParent(of *process) {
 		return
 	}
 	p.shields = append(p.shields, shield{parent, of, rescue})
+	go rescue.stand()
 }
 
 // shielded reports whether the process of a restart epoch has a shield.

@@ -161,12 +161,12 @@ func (s *Slot) sweep(f Family) error {
 	if f == 0 {
 		return nil
 	}
-	err := errors.Join(f.Sweep(), sockets{room{s.dir, s.token}, f}.remove())
+	err := errors.Join(f.Sweep(), sockets{room: room{s.dir, s.token}, family: f}.remove())
 	s.mu.Lock()
 	refuge := s.refuge
 	s.mu.Unlock()
 	if refuge != "" {
-		err = errors.Join(err, sockets{room{refuge, s.token}, f}.remove())
+		err = errors.Join(err, sockets{room: room{refuge, s.token}, family: f}.remove())
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ import (
 type sockets struct {
 	room
 	family Family
+	began  time.Time // its first Envoy; of an adopted family this one
 }
 
 // newSockets draws a new family with its sockets in a room. It returns an error if shared memory is not available.
@@ -31,7 +33,7 @@ func newSockets(in room) (sockets, error) {
 	if err != nil {
 		return sockets{}, err
 	}
-	return sockets{in, family}, nil
+	return sockets{room: in, family: family, began: time.Now()}, nil
 }
 
 // prefix is the value of Envoy's --socket-path.
@@ -45,7 +47,7 @@ func (s sockets) path(role string, epoch int) string {
 
 // check returns an error for a directory in which Envoy could not bind the longest of the names.
 func (s sockets) check() error {
-	if path := (sockets{s.room, lastFamily}).path("udp_parent", lastSocket); len(path) > maxSocketPath {
+	if path := (sockets{room: s.room, family: lastFamily}).path("udp_parent", lastSocket); len(path) > maxSocketPath {
 		return fmt.Errorf("hot-restart socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath",
 			path, len(path), maxSocketPath)
 	}

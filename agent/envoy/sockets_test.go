@@ -66,7 +66,7 @@ func TestSocketsMustFit(t *testing.T) {
 		if want {
 			continue
 		}
-		if _, err := (sockets{in, lastFamily}).listen("udp_parent", lastSocket); err == nil {
+		if _, err := (sockets{room: in, family: lastFamily}).listen("udp_parent", lastSocket); err == nil {
 			t.Errorf("a directory of %d bytes holds its sockets after all", len(dir))
 		}
 	}
@@ -74,7 +74,7 @@ func TestSocketsMustFit(t *testing.T) {
 
 // A socket replaces an existing one, with the mode of Envoy's sockets, and is removed with the family.
 func TestListenReplaces(t *testing.T) {
-	s := sockets{room{t.TempDir(), newToken()}, firstFamily}
+	s := sockets{room: room{t.TempDir(), newToken()}, family: firstFamily}
 	for range 2 {
 		conn, err := s.listen("parent", 1)
 		must(t, err)

@@ -161,7 +161,7 @@ hunt: build bin/envoy ## look for tests that fail by chance: run PACKAGE TIMES t
 # signatures, spends a minute on its first input. What one finds lies in its package's testdata/fuzz: commit it with the mend.
 FUZZTIME ?= 1m
 fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
-	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z]*\(' . | sed -E 's|^\./([^:]*)/[^/:]*:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort | \
+	@grep -rE --include='*_test.go' --exclude-dir=bin --exclude-dir=run '^func Fuzz[A-Za-z]*\(' . | sed -E 's|^\./([^:]*)/[^/:]*:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort | \
 		while read -r package fuzzer; do envoy-tools/fuzz "$$package" "$$fuzzer" $(FUZZTIME) || exit; done
 
 # Every build tag of the tests.

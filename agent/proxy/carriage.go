@@ -134,7 +134,7 @@ func (c *carriage) slot(config Config) (*envoy.Slot, error) {
 	if c.handed == nil {
 		return envoy.Claim(config.Dir.Path, config.Log)
 	}
-	return envoy.AdoptSlot(c.from.Slot, c.handed.Files, config.Log)
+	return envoy.AdoptSlot(c.from.Slot, c.from.Envoys, c.handed.Files, config.Log)
 }
 
 // adopt takes over the Envoys and what is known of them. From then on there is no way back to the image before.
@@ -189,7 +189,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	}
 	var err1, err2 error
 	state.Envoys, err1 = r.child.Carry(&c.files)
-	state.Slot, err2 = r.slot.Carry(&c.files)
+	state.Slot, err2 = r.slot.Carry(&c.files, state.Envoys)
 	if err := errors.Join(append(c.faults, err1, err2)...); err != nil {
 		return nil, err
 	}

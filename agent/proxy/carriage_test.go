@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
@@ -13,8 +14,11 @@ import (
 // FuzzCarriage: whatever is written in a state, it is refused with an error, or its Envoys, which are no children of this process, are gone.
 func FuzzCarriage(f *testing.F) {
 	epochs := []agent.CarriedEpoch{{Launch: agent.Launch{Family: 0}}}
+	lives := agent.Carried{Epochs: []agent.CarriedEpoch{{LiveAt: time.Unix(1, 0)}}, Families: 1}
 	for _, c := range []carried{
 		{},
+		{Supervisor: lives},
+		{Supervisor: lives, Slot: envoy.CarriedSlot{Base: -1, Opened: -1, Lock: 3}, Envoys: envoy.Carried{Good: -1}},
 		{Supervisor: agent.Carried{Epochs: epochs, Families: 1}, Envoys: envoy.Carried{Good: -1, Processes: []envoy.CarriedProcess{{Pid: 1}, {Pid: -1}}}},
 		{Sockets: map[string]int{"--statusPort": 3}, Envoys: envoy.Carried{Good: 3}, Slot: envoy.CarriedSlot{Lock: 64, Opened: 64}, Enrollment: 5},
 		{Secrets: map[string][]byte{"default": []byte("x"), "": nil}},
@@ -35,7 +39,7 @@ func FuzzCarriage(f *testing.F) {
 		if _, err := c.enrollmentLock(); err == nil && c.from.Enrollment != 0 {
 			t.Error("a descriptor that was not handed over was taken")
 		}
-		if _, err := envoy.AdoptSlot(c.from.Slot, handed.Files, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := envoy.AdoptSlot(c.from.Slot, c.from.Envoys, handed.Files, slog.New(slog.DiscardHandler)); err == nil {
 			t.Error("a slot without a lock was adopted")
 		}
 		proxy := &envoy.Proxy{Log: slog.New(slog.DiscardHandler), Output: slog.New(slog.DiscardHandler)}

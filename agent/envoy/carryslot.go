@@ -24,16 +24,16 @@ type CarriedSlot struct {
 	BasePath string // its path
 	Opened   int    // the slot, if Dir leads through its descriptor
 
-	Remaining []child `json:",omitempty"` // of an earlier agent, which could not be killed
+	Remaining []child // of an earlier agent, which could not be killed: since format 4
 }
 
-// Carry gives the files of the slot to a carrier. Of its record goes along what the carried Envoys do not say.
+// Carry gives the files of the slot to a carrier. The result also lists the recorded children that are not among the carried Envoys.
 func (s *Slot) Carry(to Carrier, envoys Carried) (CarriedSlot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := CarriedSlot{Dir: s.dir, Name: s.name, Token: s.token, Refuge: s.refuge, Made: s.made, Base: none, Opened: none}
 	for _, c := range s.record.Children {
-		if !slices.Contains(envoys.children(), c) {
+		if !slices.ContainsFunc(envoys.Processes, func(one CarriedProcess) bool { return one.Pid == c.Pid }) {
 			out.Remaining = append(out.Remaining, c)
 		}
 	}
@@ -63,8 +63,8 @@ func (c Carried) children() (out []child) {
 	return out
 }
 
-// AdoptSlot goes on to own a slot. After an error nothing has changed. The record is what the image before knew, and never what is in the lock file
-// by now: others may have touched it.
+// AdoptSlot goes on to own a slot. After an error nothing has changed, and without one neither until Renew. The record comes from the image before,
+// never from the lock file, which others may have changed.
 func AdoptSlot(c CarriedSlot, envoys Carried, from Carrier, log *slog.Logger) (*Slot, error) {
 	s := &Slot{dir: c.Dir, name: c.Name, token: c.Token, refuge: c.Refuge, made: c.Made, log: log}
 	s.forked = sync.NewCond(&s.mu)
@@ -72,9 +72,6 @@ func AdoptSlot(c CarriedSlot, envoys Carried, from Carrier, log *slog.Logger) (*
 		return nil, fmt.Errorf("adopt the slot %s: %w", c.Name, errors.Join(err, s.abandon()))
 	}
 	s.record.Children = slices.Concat(envoys.children(), c.Remaining)
-	if err := s.renew(); err != nil {
-		log.Warn("record of the agent's Envoys not written: one that outlives a killed agent will not be found", "file", s.lock.Name(), "err", err)
-	}
 	return s, nil
 }
 
@@ -103,42 +100,86 @@ func (s *Slot) take(c CarriedSlot, from Carrier) (err error) {
 	return err
 }
 
-// renew writes the record, for its owner only. A lock file that was removed, or that has another owner or a further name by now, is made again:
-// until then the lock on the old one holds the slot.
-func (s *Slot) renew() error {
-	path := s.lock.Name()
-	_ = s.lock.Chmod(0o600) // another owner's is made again
+// errLost is the error of Renew when the lock excludes nobody any more.
+var errLost = errors.New("another process holds the lock file that is there now: two agents use one directory")
+
+// Renew writes the record of an adopted slot, when there is no way back to the image before. If others have touched the lock file, a new one takes its
+// place in one step, so that the slot is locked at each moment.
+func (s *Slot) Renew() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := filepath.Join(s.dir, lockName)
 	opened, err := s.lock.Stat()
 	if err != nil {
 		return err
 	}
 	named, err := os.Lstat(path)
-	found, same := err == nil, err == nil && os.SameFile(opened, named)
-	why := onlyOurs(s.lock)
-	if same && why == nil {
-		return s.record.write(s.lock)
+	found := err == nil
+	if !found && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if same || found && named.Mode()&fs.ModeSymlink != 0 {
-		if err := os.Remove(path); err != nil {
+	same, touched := found && os.SameFile(opened, named), onlyOurs(s.lock)
+	if same && touched == nil {
+		return errors.Join(s.lock.Chmod(0o600), s.record.write(s.lock))
+	}
+	if found && !same && named.Mode().IsRegular() {
+		release, err := unlessLocked(path)
+		if err != nil {
 			return err
 		}
+		defer release()
 	}
-	again, err := lockFile(path)
-	if errors.Is(err, fs.ErrNotExist) { // its directory
-		if _, err = makeDir(s.dir); err == nil {
-			again, err = lockFile(path)
-		}
+	again, err := s.newLock(path, found)
+	if err != nil {
+		return fmt.Errorf("make the lock file again: %w", err)
+	}
+	s.log.Warn("lock file of the slot made again", "file", path, "why", cmp.Or(touched, errors.New("it had been removed or replaced")))
+	old := s.lock
+	s.lock = again
+	return old.Close()
+}
+
+// unlessLocked locks the file that has the lock file's name until release, if nobody else does. A file that cannot be opened is no agent's of this user.
+func unlessLocked(path string) (release func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return func() {}, nil
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(errLost, file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// newLock makes a locked file with the record, which takes the place of what is at the path, or of nothing.
+func (s *Slot) newLock(path string, replace bool) (file *os.File, err error) {
+	if _, err := makeDir(s.dir); err != nil {
+		return nil, err
+	}
+	draft := path + "." + newToken()
+	file, err = os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		err = s.record.write(file)
 	}
 	switch {
 	case err != nil:
-		return err
-	case again == nil:
-		return errors.New("it was removed, and another agent has made it again")
+	case replace:
+		err = os.Rename(draft, path)
+	default: // unless another agent has made one meanwhile
+		if err = os.Link(draft, path); errors.Is(err, fs.ErrExist) {
+			err = errLost
+		}
 	}
-	s.log.Warn("lock file of the slot made again", "file", path, "why", cmp.Or(why, errors.New("it had been removed or replaced")))
-	old := s.lock
-	s.lock = again
-	return errors.Join(s.record.write(s.lock), old.Close())
+	if err != nil || !replace {
+		err = errors.Join(err, os.Remove(draft))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // abandon closes the files that were taken. The lock is held by those that were given.

@@ -59,6 +59,9 @@ func TestASlotIsAdoptedWithoutItsLockFile(t *testing.T) {
 			adopted, err := AdoptSlot(carried, envoys, duplicates{}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 			must(t, err)
 			t.Cleanup(adopted.die)
+			if err := adopted.Renew(); errors.Is(err, errLost) != test.another || !test.another && err != nil {
+				t.Errorf("Renew: %v", err)
+			}
 			if got := adopted.record.Children; len(got) != 2 || got[0] != envoys.children()[0] || got[1] != left {
 				t.Errorf("children %v, want %v and %v", got, envoys.children(), left)
 			}
@@ -69,6 +72,14 @@ func TestASlotIsAdoptedWithoutItsLockFile(t *testing.T) {
 			must(t, err)
 			if want := 2; test.another && len(written.Children) != 0 || !test.another && (!found || len(written.Children) != want) {
 				t.Errorf("the lock file has %+v, found %t; another agent's %t", written, found, test.another)
+			}
+			if got := names(t, dir); len(got) != 1 {
+				t.Errorf("in the directory is %q, want the lock file only", got)
+			}
+			adopted.record.Children = nil
+			_ = adopted.Release()
+			if _, err := os.Stat(filepath.Join(dir, lockName)); (err == nil) != test.another {
+				t.Errorf("after its release the lock file: %v; another agent's %t", err, test.another)
 			}
 		})
 	}

@@ -94,8 +94,8 @@ func framed(message string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(message))), message...)
 }
 
-// Rescue answers what a newcomer asks in place of its parent, which has died or must hear nothing. A newcomer that has no parent hangs for 10 s
-// and aborts. One whose question is not answered waits without limit: for a listen socket whenever it gets a new listener (measured on 1.40).
+// Rescue answers a newcomer's requests in place of its parent, which has died or has a shield. Without a parent the newcomer hangs for 10 s and
+// aborts; without an answer its main thread waits without limit, for example when it adds a listener (measured on 1.40).
 type Rescue struct {
 	conn  *net.UnixConn
 	child *net.UnixAddr

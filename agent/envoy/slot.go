@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -186,7 +187,9 @@ func (s *Slot) Release() error {
 	defer s.mu.Unlock()
 	var err error
 	if len(s.record.Children) == 0 {
-		err = os.Remove(s.lock.Name()) // still locked: see lockFile
+		if path := filepath.Join(s.dir, lockName); sameFile(s.lock, path) { // else it is another agent's
+			err = os.Remove(path) // still locked: see lockFile
+		}
 		if s.base != nil {
 			err = errors.Join(err, removePrivate(s.base, s.opened))
 		}

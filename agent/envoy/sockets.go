@@ -21,7 +21,7 @@ import (
 type sockets struct {
 	room
 	family Family
-	began  time.Time // its first Envoy; of an adopted family this one
+	began  time.Time // start of the family's first process; after an upgrade, of the adopted one
 }
 
 // newSockets draws a new family with its sockets in a room. It returns an error if shared memory is not available.

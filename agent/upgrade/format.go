@@ -8,7 +8,8 @@ package upgrade
 //	1	the first one
 //	2	and a command that came while the supervisor left
 //	3	and how many log lines were lost, the lock of the certificate's directory, and what is shown to discovery
-const Format = 3
+//	4	and the recorded processes that are no carried Envoys
+const Format = 4
 
 // Formats returns the numbers of the formats that this image reads.
-func Formats() []int { return []int{1, 2, Format} }
+func Formats() []int { return []int{1, 2, 3, Format} }

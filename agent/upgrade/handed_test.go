@@ -95,9 +95,9 @@ func TestAsk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, test := range []struct{ name, script, want string }{
-		{"good", `echo '{"formats":[1,2,3],"version":"v9","capabilities":"` + own.Capabilities + `","further":1}'`, ""},
-		{"another format", `echo '{"formats":[1],"version":"v9","capabilities":"` + own.Capabilities + `"}'`, "it reads states of formats [1], this agent writes 3"},
-		{"fewer capabilities", `echo '{"formats":[3],"version":"v9","capabilities":"0"}'`, map[bool]string{true: "", false: "lose capabilities"}[own.Capabilities == "0"]},
+		{"good", `echo '{"formats":[1,2,3,4],"version":"v9","capabilities":"` + own.Capabilities + `","further":1}'`, ""},
+		{"another format", `echo '{"formats":[1],"version":"v9","capabilities":"` + own.Capabilities + `"}'`, "it reads states of formats [1], this agent writes 4"},
+		{"fewer capabilities", `echo '{"formats":[4],"version":"v9","capabilities":"0"}'`, map[bool]string{true: "", false: "lose capabilities"}[own.Capabilities == "0"]},
 		{"other settings", `echo 'agent: --x: unknown' >&2; exit 2`, "agent: --x: unknown"},
 		{"another program", `echo hello`, "does not say what it can adopt"},
 		{"its death", `kill -9 $$`, "killed"},

@@ -33,7 +33,7 @@ func TestHostileStates(t *testing.T) {
 		{"empty", "", "no state"},
 		{"no JSON", "x", "no state"},
 		{"a list", "[]", "no state"},
-		{"of another format", good(func(m map[string]any) { m["format"] = 99 }), "a state of format 99, this agent reads [1 2 3]"},
+		{"of another format", good(func(m map[string]any) { m["format"] = 99 }), "a state of format 99, this agent reads [1 2 3 4]"},
 		{"of no format", good(func(m map[string]any) { delete(m, "format") }), "a state of format 0"},
 		{"with another field", good(func(m map[string]any) { m["further"] = 1 }), `unknown field "further"`},
 		{"of another process", good(func(m map[string]any) { m["process"] = map[string]any{"pid": 8, "start": 99} }), "for process 8"},

@@ -43,7 +43,7 @@ func TestUpgradeOfFormats(t *testing.T) {
 	load, before := s.lightLoad(), s.vitals()
 	for _, newer := range images(t) {
 		s.must(s.upgrade(newer))
-		if err := s.upgrade(old); err == nil || !strings.Contains(err.Error(), "it reads states of formats [1], this agent writes 3") {
+		if err := s.upgrade(old); err == nil || !strings.Contains(err.Error(), "it reads states of formats [1], this agent writes 4") {
 			t.Errorf("the older image: %v", err)
 		}
 		if now := s.vitals(); now.image != newer || now.envoy != before.envoy || now.restart != before.restart || now.children != 1 {

@@ -17,11 +17,16 @@ func TestUpgradeAfterSomebodyTouchedTheLock(t *testing.T) {
 	s := startStandalone(t)
 	lock := filepath.Join(s.ConfigPath, "agent.lock")
 	load, pid := s.lightLoad(), s.pid("serving")
+	var others *os.File // of somebody who opened the file while he could
 	for i, test := range []struct {
 		name  string
 		touch func() error
 	}{
-		{"others may write to it", func() error { return os.Chmod(lock, 0o664) }},
+		{"others may write to it", func() (err error) {
+			s.must(os.Chmod(lock, 0o664))
+			others, err = os.OpenFile(lock, os.O_RDWR, 0)
+			return err
+		}},
 		{"its owner may not", func() error { return os.Chmod(lock, 0o400) }},
 		{"another name", func() error { return os.Link(lock, filepath.Join(t.TempDir(), "backup")) }},
 		{"another file behind a link", func() error {
@@ -39,6 +44,9 @@ func TestUpgradeAfterSomebodyTouchedTheLock(t *testing.T) {
 		}
 		s.Signal(syscall.SIGUSR2)
 		s.upgraded(i + 1)
+		if _, err := others.WriteAt([]byte("{}"), 0); err != nil {
+			t.Error(err)
+		}
 		if now := s.pid("serving"); now != pid {
 			t.Errorf("%s: process %d serves, want still %d", test.name, now, pid)
 		}
@@ -50,6 +58,7 @@ func TestUpgradeAfterSomebodyTouchedTheLock(t *testing.T) {
 			t.Errorf("%s: the record is %s, %v", test.name, strings.TrimSpace(string(text)), err)
 		}
 	}
+	s.must(others.Close())
 	s.must(os.RemoveAll(filepath.Join(s.ConfigPath, "moved")))
 	s.handOver(2)
 	lab.Unharmed(t, load)

@@ -11,7 +11,7 @@ import (
 func main() {
 	value := os.Getenv("PILOTLIGHT_ADOPT")
 	if value == "" {
-		fmt.Println(`{"formats":[1,2,3],"version":"unfit","capabilities":"ffffffffffffffff"}`)
+		fmt.Println(`{"formats":[1,2,3,4],"version":"unfit","capabilities":"ffffffffffffffff"}`)
 		return
 	}
 	fields := strings.SplitN(value, ",", 4) // state, previous, signals, reason

@@ -456,16 +456,3 @@ func judgeLinks(binary string, packages []string) []string {
 	}
 	return faults
 }
-
-// make test runs what is pure without the race detector.
-func TestMakefileKnowsWhatIsPure(t *testing.T) {
-	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(text), "\npure := ")
-	list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", ""), "\n")
-	if got, want := strings.ReplaceAll(strings.Join(strings.Fields(list), " "), "./", ""), pureRooms; got != want {
-		t.Errorf("the Makefile's pure is %q, want %q", got, want)
-	}
-}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// Whatever somebody has done to the lock file, an upgrade goes on with the same Envoy, and afterwards the file is as it was.
+// An upgrade keeps the same Envoy whatever became of the lock file, and makes the file as it was.
 func TestUpgradeAfterSomebodyTouchedTheLock(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)

@@ -239,14 +239,18 @@ func (w *workload) run() {
 	}))
 }
 
-// stat is the sum of the counters and gauges that match.
+// stat is the sum of the counters and gauges that match. The admin answers once Envoy's main thread has applied what it has got, which takes longer than
+// one request waits if that is ten thousand names.
 func (w *workload) stat(filter string) (sum int64) {
 	w.mesh.t.Helper()
-	stats, err := w.Stats("127.0.0.1:15000", filter)
-	check(w.mesh.t, err)
-	for _, n := range stats {
-		sum += n
-	}
+	check(w.mesh.t, lab.Eventually(2*stopLimit, func() error {
+		stats, err := w.Stats("127.0.0.1:15000", filter)
+		sum = 0
+		for _, n := range stats {
+			sum += n
+		}
+		return err
+	}))
 	return sum
 }
 

@@ -63,8 +63,8 @@ func (c Carried) children() (out []child) {
 	return out
 }
 
-// AdoptSlot goes on to own a slot. After an error nothing has changed, and without one neither until Renew. The record comes from the image before,
-// never from the lock file, which others may have changed.
+// AdoptSlot takes over the slot of the previous image. It changes nothing on disk: see Renew. The record comes from the previous image, never from the
+// lock file, which others may have changed.
 func AdoptSlot(c CarriedSlot, envoys Carried, from Carrier, log *slog.Logger) (*Slot, error) {
 	s := &Slot{dir: c.Dir, name: c.Name, token: c.Token, refuge: c.Refuge, made: c.Made, log: log}
 	s.forked = sync.NewCond(&s.mu)
@@ -100,11 +100,11 @@ func (s *Slot) take(c CarriedSlot, from Carrier) (err error) {
 	return err
 }
 
-// errLost is the error of Renew when the lock excludes nobody any more.
-var errLost = errors.New("another process holds the lock file that is there now: two agents use one directory")
+// errLost is the error of Renew if the lock no longer excludes other agents.
+var errLost = errors.New("another process has locked the new lock file: two agents use this directory")
 
-// Renew writes the record of an adopted slot, when there is no way back to the image before. If others have touched the lock file, a new one takes its
-// place in one step, so that the slot is locked at each moment.
+// Renew writes the record of an adopted slot. It is called once there is no way back to the previous image. If the lock file was changed, a new one
+// replaces it atomically, so that the slot stays locked.
 func (s *Slot) Renew() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,15 +131,16 @@ func (s *Slot) Renew() error {
 	}
 	again, err := s.newLock(path, found)
 	if err != nil {
-		return fmt.Errorf("make the lock file again: %w", err)
+		return fmt.Errorf("recreate the lock file: %w", err)
 	}
-	s.log.Warn("lock file of the slot made again", "file", path, "why", cmp.Or(touched, errors.New("it had been removed or replaced")))
+	s.log.Warn("lock file recreated", "file", path, "why", cmp.Or(touched, errors.New("it was removed or replaced")))
 	old := s.lock
 	s.lock = again
 	return old.Close()
 }
 
-// unlessLocked locks the file that has the lock file's name until release, if nobody else does. A file that cannot be opened is no agent's of this user.
+// unlessLocked locks the file at the lock file's path until release is called, or returns errLost if another process has locked it. A file that cannot be
+// opened belongs to no agent of this user.
 func unlessLocked(path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -151,7 +152,7 @@ func unlessLocked(path string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// newLock makes a locked file with the record, which takes the place of what is at the path, or of nothing.
+// newLock creates a locked file with the record and moves it to the path. Unless replace is set, the path must not exist.
 func (s *Slot) newLock(path string, replace bool) (file *os.File, err error) {
 	if _, err := makeDir(s.dir); err != nil {
 		return nil, err

@@ -165,7 +165,7 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 	r.process.Printed.Resume(c.from.Stdout)
 	c.handed.Accept()
 	if err := r.slot.Renew(); err != nil {
-		r.config.Log.Warn("record of the Envoys not written: one that outlives a killed agent will not be found", "dir", r.slot.Name(), "err", err)
+		r.config.Log.Warn("record of Envoy processes not written: if this agent is killed, they are not cleaned up", "dir", r.slot.Name(), "err", err)
 	}
 	return nil
 }

@@ -66,12 +66,12 @@ func TestAnEmptyEurekaIsSaid(t *testing.T) {
 	s := f.source()
 	s.settle = time.Hour
 	run := follower(t, s)
-	u := <-run.updates
+	u := run.next()
 	if g := u.Groups[emptyKey]; u.Synced || !g.Malformed() || !strings.HasPrefix(g.Faults[0], "Eureka has no instance: an answer without any counts after 1h0m0s") {
 		t.Errorf("it tells %+v", u)
 	}
 	f.put(instanceOf("web", "1", "10.0.0.1", 80))
-	u = <-run.updates
+	u = run.next()
 	if g, cleared := u.Groups[emptyKey]; !u.Synced || !cleared || !g.Empty() || u.Groups["web.service.eureka"].Len() != 1 {
 		t.Errorf("then it tells %+v", u)
 	}

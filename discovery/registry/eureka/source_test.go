@@ -112,6 +112,17 @@ func (f *following) has(want []string) bool {
 	return len(f.groups) == len(want)
 }
 
+// next receives an update, and fails the test if the source ends before.
+func (f *following) next() (u model.Update) {
+	f.t.Helper()
+	select {
+	case u = <-f.updates:
+	case err := <-f.done:
+		f.t.Fatalf("it ended with %v", err)
+	}
+	return u
+}
+
 func (f *following) fails(want string) {
 	f.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -336,8 +347,9 @@ func TestLongAnswer(t *testing.T) {
 		return true
 	})
 	s := f.source()
+	s.silence = time.Minute // the test is about the size
 	run := follower(t, s)
-	u := <-run.updates
+	u := run.next()
 	if g := u.Groups["a.service.eureka"]; g.Len() != 1 || len(g.Services[0].Endpoints) != instances {
 		t.Errorf("of %d instances it tells %d groups", instances, len(u.Groups))
 	}

@@ -139,12 +139,15 @@ func (s *Slot) Renew() error {
 	return old.Close()
 }
 
-// unlessLocked locks the file at the lock file's path until release is called, or returns errLost if another process has locked it. A file that cannot be
-// opened belongs to no agent of this user.
+// unlessLocked locks the file at the lock file's path until release is called, or returns errLost if another process has locked it. A file that this user
+// may not open belongs to no agent of this user.
 func unlessLocked(path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
 		return func() {}, nil
+	case err != nil: // such as no descriptor left: it may be another agent's
+		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(errLost, file.Close())

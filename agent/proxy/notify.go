@@ -55,8 +55,9 @@ func (n notifier) send(state string) error {
 	return err
 }
 
-// live sends the watchdog message twice in the time for which the manager waits for one, until ctx ends. Before each
-// message it calls alive, with the time until the next one as its limit, and sends none if alive fails.
+// live sends the watchdog message at once, since the image before may have sent its last one long ago, and then twice in the time for which
+// the manager waits for one, until ctx ends. Before each message it calls alive, with the time until the next one as its limit, and sends
+// none if alive fails.
 func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 	if n.watchdog <= 0 {
 		return
@@ -64,13 +65,13 @@ func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 	ticker := time.NewTicker(n.watchdog / 2)
 	defer ticker.Stop()
 	for {
+		if n.answers(ctx, alive) {
+			n.notify("WATCHDOG=1")
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if n.answers(ctx, alive) {
-				n.notify("WATCHDOG=1")
-			}
 		}
 	}
 }

@@ -69,6 +69,26 @@ func TestNotifierTells(t *testing.T) {
 	}
 }
 
+// An image sends its first WATCHDOG=1 at once: the one before may have sent its last one long ago.
+func TestNotifierTellsAtOnce(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "n")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	n := notifier{socket: socket, watchdog: time.Hour, log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		n.live(ctx, func(context.Context) error { return nil })
+		close(done)
+	}()
+	expect(t, manager, "WATCHDOG=1")
+	cancel()
+	<-done
+}
+
 // A supervisor whose loop is stuck sends no WATCHDOG=1, though its process runs.
 func TestNotifierIsSilentForAStuckLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -115,6 +115,14 @@ func (g ground) leave() error {
 	return g.base.Close()
 }
 
+// SlotNames returns the paths that the slots of a configPath may have.
+func SlotNames(configPath string) (names []string) {
+	for n := range slots {
+		names = append(names, ground{path: configPath}.name(n), filepath.Join(configPath, privateName(n)))
+	}
+	return names
+}
+
 func (g ground) name(n int) string {
 	switch {
 	case g.base != nil:

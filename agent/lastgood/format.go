@@ -44,8 +44,12 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 type Header struct {
 	Node      string `json:"node"`
 	Discovery string `json:"discovery"` // host:port
-	Bootstrap string `json:"bootstrap"` // its hash
+	Bootstrap string `json:"bootstrap"` // its hash, without the certificate
 	Envoy     []byte `json:"envoy"`     // the version that it gives of itself
+
+	// Certificate is whether Envoy had a certificate of the mesh when it started. It decides only between files: a certificate that is
+	// broken now must not cost the configuration.
+	Certificate bool `json:"certificate,omitempty"`
 }
 
 // differs returns the first thing in which a file's header does not fit, empty if there is none.

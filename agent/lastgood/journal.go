@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/frame"
 	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
@@ -26,6 +29,8 @@ type journal struct {
 	failed   bool         // nothing more is queued
 	grown    int64        // bytes since it was written anew
 	held     atomic.Int64 // bytes that it had then
+	most     time.Duration
+	latest   time.Time // when it is whole at the latest, by most
 	timer    *time.Timer
 
 	// Of the operations.
@@ -38,15 +43,22 @@ type journal struct {
 	sum    uint32
 }
 
-func (j *journal) path() string {
-	if j.named {
-		return filepath.Join(j.store.dir, FileName)
+func (j *journal) path() string { return filepath.Join(j.store.dir, FileName(j.header.Node)) }
+
+// temporary returns the one of two names that the file does not have.
+func (j *journal) temporary() string {
+	name := fmt.Sprintf("%s-%d.new", j.path(), j.process)
+	if j.file != nil && j.file.Name() == name {
+		name = fmt.Sprintf("%s-%d-again.new", j.path(), j.process)
 	}
-	return filepath.Join(j.store.dir, fmt.Sprintf("%s-%d.new", FileName, j.process))
+	return name
 }
 
 func (j *journal) create() (err error) {
-	if j.file, err = durable.Create(j.path(), 0o600); err != nil {
+	if j.store.newest.Load() == 0 {
+		j.store.newest.Store(contactOf(j.path(), j.header))
+	}
+	if j.file, err = durable.Create(j.temporary(), 0o600); err != nil {
 		return err
 	}
 	j.last = j.store.now()
@@ -88,26 +100,46 @@ func (j *journal) accept(number uint64, refused []string) error {
 
 func (j *journal) contact(at time.Time) error {
 	j.last = at
+	if j.named {
+		if err := j.stillNamed(); err != nil {
+			return err
+		}
+		j.store.newest.Store(at.UnixNano())
+	}
 	_, err := j.file.WriteAt(encodeContact(at), int64(contactAt))
 	return err
+}
+
+// stillNamed returns an error if its name has been removed, or is another file's: what is written then is lost.
+func (j *journal) stillNamed() error {
+	written, err1 := j.file.Stat()
+	named, err2 := os.Lstat(j.path())
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if !os.SameFile(written, named) {
+		return errors.New("another file has taken its name")
+	}
+	return nil
 }
 
 // take gives the journal the name of the one before.
 func (j *journal) take() error {
 	j.named = true
 	err := durable.Take(j.file, j.path())
-	j.named = err == nil
+	if j.named = err == nil; j.named {
+		j.store.newest.Store(j.last.UnixNano())
+	}
 	return err
 }
 
-// rewrite writes the live resources to a new file, which takes the name.
-func (j *journal) rewrite() error {
+// rewrite writes the live resources to a new file, which takes the name, and behind them the responses that Envoy may still accept.
+func (j *journal) rewrite(unanswered map[uint64]bool) error {
 	memory, _, err := replay(j.file, j.size)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(j.store.dir, fmt.Sprintf("%s-%d-again.new", FileName, j.process))
-	file, err := durable.Create(path, 0o600)
+	file, err := durable.Create(j.temporary(), 0o600)
 	if err != nil {
 		return err
 	}
@@ -127,16 +159,49 @@ func (j *journal) rewrite() error {
 			}
 		}
 	}
-	if err == nil {
+	for _, number := range slices.Sorted(maps.Keys(unanswered)) {
+		w, held := memory.waiting[number]
+		data := make([]byte, w.size)
+		if err == nil && held {
+			_, err = j.file.ReadAt(data, w.from)
+		}
+		if err == nil && held {
+			err = anew.response(number, data)
+		}
+	}
+	switch {
+	case err != nil:
+	case j.named:
 		err = durable.Take(file, j.path())
+	default:
+		err = os.Remove(j.file.Name())
 	}
 	if err != nil {
 		return errors.Join(err, durable.Drop(file))
 	}
-	_ = j.file.Close() // it has no name any more
+	_ = j.file.Close()
 	j.file, j.size = file, anew.size
 	j.held.Store(j.size)
 	return nil
+}
+
+// put writes a resource with its ACK; without data, that the type has none.
+func (j *journal) put(typeURL string, data []byte) error {
+	if err := j.response(0, frame.Append(frame.Append(nil, 2, data), 4, []byte(typeURL))); err != nil {
+		return err
+	}
+	return j.accept(0, nil)
+}
+
+// response writes a whole response.
+func (j *journal) response(number uint64, message []byte) error {
+	if err := j.begin(number, len(message)); err != nil {
+		return err
+	}
+	if err := j.chunk(message); err != nil {
+		return err
+	}
+	return j.end()
 }
 
 // close closes the file, and removes it if it is not the one that counts.
@@ -147,7 +212,7 @@ func (j *journal) close() {
 	}
 	_ = j.file.Close()
 	if !j.named {
-		_ = os.Remove(j.path())
+		_ = os.Remove(j.file.Name())
 	}
 	j.file = nil
 }

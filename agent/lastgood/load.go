@@ -22,23 +22,71 @@ var ErrNone = errors.New("nothing is remembered yet")
 // Loaded is an open file of a whole configuration.
 type Loaded struct {
 	Memory  *Memory
+	Name    string    // its path, for users
+	Plain   bool      // Envoy had no certificate of the mesh
 	Contact time.Time // the last one with discovery: until then the configuration was the newest
 	Cut     bool      // the file's end is half-written or broken, and does not count
 	file    *os.File
 	out     *bufio.Writer // of answers
 }
 
-// Load opens the file if it fits. most is how old the last contact may be; 0 for any age.
-func (s *Store) Load(want Header, most time.Duration) (*Loaded, error) {
-	l, err := load(filepath.Join(s.dir, FileName), want, most, s.now())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNone
+// Load opens the file that fits: of those with a certificate the newest one, then of those without. It is looked for in the other
+// directories too: agents that share a configPath may start in another order. most is how old the last contact may be; 0 for any age.
+func (s *Store) Load(want Header, most time.Duration) (best *Loaded, err error) {
+	err = ErrNone
+	for i, dir := range append([]string{s.dir}, s.others...) {
+		l, fault := load(filepath.Join(dir, FileName(want.Node)), want, most, s.now())
+		switch {
+		case fault == nil && best.before(l):
+			best.Close()
+			best = l
+			if l.Name = s.Path(want.Node); i > 0 {
+				l.Name = filepath.Join(dir, FileName(want.Node))
+			}
+		case fault == nil:
+			l.Close()
+		case errors.Is(fault, fs.ErrNotExist), i > 0: // nothing is reported of the others' directories
+		default:
+			err = fault
+		}
 	}
-	return l, err
+	if best != nil {
+		return best, nil
+	}
+	return nil, err
+}
+
+// before reports whether another file is to be preferred.
+func (l *Loaded) before(other *Loaded) bool {
+	switch {
+	case l == nil:
+		return true
+	case l.Plain != other.Plain:
+		return l.Plain
+	}
+	return l.Contact.Before(other.Contact)
+}
+
+// contactOf returns the time of the last contact of a file that fits, in nanoseconds; 0 if there is none.
+func contactOf(path string, want Header) int64 {
+	file, err := open(path)
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	h, contact, _, err := decodeHeader(file)
+	if err != nil || h.differs(want) != "" {
+		return 0
+	}
+	return contact.UnixNano()
+}
+
+func open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
 func load(path string, want Header, most time.Duration, now time.Time) (*Loaded, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	file, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +110,7 @@ func (l *Loaded) read(want Header, most time.Duration, now time.Time) error {
 	if why := h.differs(want); why != "" {
 		return errors.New(why)
 	}
-	l.Contact = contact
+	l.Contact, l.Plain = contact, !h.Certificate
 	if age := now.Sub(contact); most > 0 && (age > most || age < -time.Hour) {
 		return fmt.Errorf("it was the newest at %s, and may be %s old", contact.UTC().Format(time.RFC3339), most)
 	}
@@ -161,4 +209,9 @@ func (r *recorder) Write(data []byte) (int, error) {
 }
 
 // Close closes the file.
-func (l *Loaded) Close() error { return l.file.Close() }
+func (l *Loaded) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}

@@ -15,7 +15,7 @@ import (
 // written returns the path of a file that fits.
 func written(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), FileName)
+	path := filepath.Join(t.TempDir(), FileName("n"))
 	text := header.encode(time.Now())
 	for number, one := range []struct{ typeURL, name string }{{TypeCluster, "a@1"}, {TypeListener, "l@1"}} {
 		message, _, _ := answerOf(one.typeURL, "n", one.name)
@@ -53,10 +53,10 @@ func TestLoadRefuses(t *testing.T) {
 		err    string
 	}{
 		"as it is":         {nil, header, time.Hour, "a@1 [];l@1 [];[a z];"},
-		"node":             {nil, Header{"m", "d:1", "b", []byte{1}}, 0, `it is of another node: "n", want "m"`},
-		"discovery":        {nil, Header{"n", "e:1", "b", []byte{1}}, 0, `of another discovery`},
-		"bootstrap":        {nil, Header{"n", "d:1", "c", []byte{1}}, 0, `of another bootstrap`},
-		"Envoy":            {nil, Header{"n", "d:1", "b", []byte{2}}, 0, `of another version of Envoy: "01", want "02"`},
+		"node":             {nil, Header{"m", "d:1", "b", []byte{1}, false}, 0, `it is of another node: "n", want "m"`},
+		"discovery":        {nil, Header{"n", "e:1", "b", []byte{1}, false}, 0, `of another discovery`},
+		"bootstrap":        {nil, Header{"n", "d:1", "c", []byte{1}, false}, 0, `of another bootstrap`},
+		"Envoy":            {nil, Header{"n", "d:1", "b", []byte{2}, false}, 0, `of another version of Envoy: "01", want "02"`},
 		"age":              {nil, header, time.Nanosecond, "it was the newest at 20"},
 		"mode":             {func(path string) error { return os.Chmod(path, 0o640) }, header, 0, "others may open it: mode -rw-r-----"},
 		"symbolic link":    {linked(os.Symlink), header, 0, "too many levels of symbolic links"},
@@ -85,7 +85,7 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewStore(t.TempDir(), "", func(uint64) bool { return true }, slog.New(slog.DiscardHandler)).Load(header, 0); !errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
+	if _, err := NewStore(t.TempDir(), "", nil, func(uint64) bool { return true }, slog.New(slog.DiscardHandler)).Load(header, 0); !errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
 }
@@ -101,7 +101,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(encodeAccepted(0, []string{"a", ""}))
 	f.Add([]byte("R\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, records []byte) {
-		path := filepath.Join(t.TempDir(), FileName)
+		path := filepath.Join(t.TempDir(), FileName("n"))
 		if err := os.WriteFile(path, append(text[:size:size], records...), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ type Memory struct {
 type waiting struct {
 	response
 	from int64
+	size int // of its message
 }
 
 // apply takes the next record of a journal. A record that contradicts the ones before counts as a broken one.
@@ -35,7 +36,7 @@ func (m *Memory) apply(r record) error {
 		if m.waiting == nil {
 			m.waiting = map[uint64]waiting{}
 		}
-		m.waiting[r.number] = waiting{message, r.from}
+		m.waiting[r.number] = waiting{message, r.from, len(r.message)}
 	case kindAccepted:
 		w, known := m.waiting[r.number]
 		if !known {

@@ -31,8 +31,9 @@ type Mark struct {
 
 // The waits before a journal takes the name of the one before.
 const (
-	quietTime = time.Second      // without news, when all is accepted
-	patience  = 20 * time.Second // for types without an answer: Envoy itself goes on without them after 15 s
+	quietTime  = time.Second      // without news, when all is accepted
+	settleTime = 5 * time.Second  // once each type has an answer that Envoy has accepted: in a busy mesh there is always news
+	patience   = 20 * time.Second // for types without one: Envoy itself goes on without them after 15 s
 )
 
 // mostUnsure is how many responses without an answer are kept over the ends of streams.
@@ -42,20 +43,33 @@ func newProgress() *progress {
 	return &progress{asked: map[string]bool{}, accepted: map[string]bool{}, pending: map[string]pending{}}
 }
 
-// wait returns how long after the last message the configuration counts as whole, and false while it does not at all.
-func (p *progress) wait() (time.Duration, bool) {
+// wait returns when the configuration counts as whole: a time without news, and at the latest a time after most became what it is. most is
+// 0 while it does not count at all.
+func (p *progress) wait() (quiet, most time.Duration) {
 	if !p.accepted[TypeCluster] || !p.accepted[TypeListener] {
-		return 0, false
-	}
-	if len(p.pending)+len(p.unsure) > 0 {
-		return patience, true
+		return 0, 0
 	}
 	for typeURL := range p.asked {
 		if !p.accepted[typeURL] && typeURL != TypeSecret {
-			return patience, true
+			return patience, patience
 		}
 	}
-	return quietTime, true
+	if len(p.pending)+len(p.unsure) > 0 {
+		return settleTime, settleTime
+	}
+	return quietTime, settleTime
+}
+
+// unanswered returns the numbers of the responses that Envoy may still accept.
+func (p *progress) unanswered() map[uint64]bool {
+	out := map[uint64]bool{}
+	for _, one := range p.pending {
+		out[one.number] = true
+	}
+	for _, one := range p.unsure {
+		out[one.number] = true
+	}
+	return out
 }
 
 // cut notes that the stream has ended: of a response without an answer nobody knows whether Envoy has taken it, until it comes

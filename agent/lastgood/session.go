@@ -3,8 +3,6 @@ package lastgood
 import (
 	"slices"
 	"time"
-
-	"github.com/pilotlight/pilotlight/agent/frame"
 )
 
 // rewriteAt is how much a journal grows, beside as much as it held, before it is written anew: in bytes.
@@ -63,6 +61,7 @@ func (s *Session) End(typeURL, nonce string, names []string, last Mark) {
 			s.open = false
 			j.store.queue(j, j.end)
 			j.progress.pending[pendingKey(typeURL, nonce)] = pending{typeURL, s.number, names, last}
+			j.compact()
 		}
 	})
 }
@@ -103,21 +102,29 @@ func (s *Session) Contact(at time.Time) {
 	})
 }
 
-// settle plans what follows when there is no news for a time.
+// compact writes a journal anew that has grown, between two responses.
+func (j *journal) compact() {
+	if j.grown > j.held.Load()+rewriteAt {
+		j.grown = 0
+		unanswered := j.progress.unanswered()
+		j.store.queue(j, func() error { return j.rewrite(unanswered) })
+	}
+}
+
+// settle plans when the journal becomes whole.
 func (j *journal) settle() {
-	if j.whole {
-		if len(j.progress.pending)+len(j.progress.unsure) == 0 && j.grown > j.held.Load()+rewriteAt && !j.session.open {
-			j.grown = 0
-			j.store.queue(j, j.rewrite)
-		}
+	quiet, most := j.progress.wait()
+	if j.whole || most == 0 {
 		return
 	}
-	wait, known := j.progress.wait()
-	switch {
-	case !known:
-	case j.timer == nil:
+	now := j.store.now()
+	if most != j.most {
+		j.most, j.latest = most, now.Add(most)
+	}
+	wait := min(quiet, j.latest.Sub(now))
+	if j.timer == nil {
 		j.timer = time.AfterFunc(wait, j.becomesWhole)
-	default:
+	} else {
 		j.timer.Reset(wait)
 	}
 }
@@ -127,14 +134,14 @@ func (j *journal) becomesWhole() {
 	s := j.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := j.progress.wait(); !known || j.whole || j.failed || s.journals[j.process] != j {
+	if j.whole || j.failed || s.journals[j.process] != j {
 		return
 	}
 	if !s.serves(j.process) {
 		j.timer.Reset(quietTime)
 		return
 	}
-	j.held.Store(j.grown)
+	j.held.Add(j.grown)
 	j.whole, j.grown = true, 0
 	for _, other := range s.journals {
 		if other != j && other.whole {
@@ -145,7 +152,7 @@ func (j *journal) becomesWhole() {
 	s.queue(j, func() error {
 		err := j.take()
 		if err == nil {
-			s.telling.Go(s.remembered)
+			s.telling.Go(func() { s.remembered(j.header.Node) })
 		}
 		return err
 	})
@@ -163,19 +170,4 @@ func (s *Session) Close() {
 			j.failed = true // the next stream begins anew
 		}
 	})
-}
-
-// put writes a resource with its ACK; without data, that the type has none.
-func (j *journal) put(typeURL string, data []byte) error {
-	message := frame.Append(frame.Append(nil, 2, data), 4, []byte(typeURL))
-	if err := j.begin(0, len(message)); err != nil {
-		return err
-	}
-	if err := j.chunk(message); err != nil {
-		return err
-	}
-	if err := j.end(); err != nil {
-		return err
-	}
-	return j.accept(0, nil)
 }

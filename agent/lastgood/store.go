@@ -2,16 +2,29 @@ package lastgood
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// FileName is the name of the file in the directory.
-const FileName = "last-good"
+const prefix = "last-good-"
+
+// FileName returns the name of a node's file: agents that share a configPath may find each other's directory.
+func FileName(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return prefix + hex.EncodeToString(sum[:8])
+}
+
+// mostKept is how many nodes' files stay in a directory.
+const mostKept = 16
 
 // Times of the recording.
 const (
@@ -24,6 +37,7 @@ const (
 // Store records the configuration of the Envoys of one proxy. Nothing but Run waits for the disk.
 type Store struct {
 	dir, name string                    // the directory, by the path to open and by the path for users
+	others    []string                  // where else a file may be
 	serves    func(process uint64) bool // it is not held, and not replaced: what it has accepted counts
 	log       *slog.Logger
 	ops       chan func()
@@ -36,23 +50,23 @@ type Store struct {
 	retryAt  time.Time
 	now      func() time.Time
 
+	newest atomic.Int64 // the last contact of the file, in nanoseconds; 0 for none
+
 	telling sync.WaitGroup // what an operation has to tell, which must not take the lock
 }
 
-// NewStore returns a store for a directory that only this process writes to; name is its path for users. serves reports whether a process
+// NewStore returns a store for a directory that only this process writes to; name is its path for users. others are directories in which
+// the file may be instead. serves reports whether a process
 // of Envoy serves: only then what it has accepted takes the place of what was remembered before.
-func NewStore(dir, name string, serves func(process uint64) bool, log *slog.Logger) *Store {
+func NewStore(dir, name string, others []string, serves func(process uint64) bool, log *slog.Logger) *Store {
 	return &Store{
-		dir: dir, name: name, serves: serves, log: log, ops: make(chan func(), queueLength), journals: map[uint64]*journal{}, now: time.Now,
+		dir: dir, name: name, others: others, serves: serves, log: log, ops: make(chan func(), queueLength), journals: map[uint64]*journal{}, now: time.Now,
 	}
 }
 
 // Run writes what is recorded until ctx ends, and then what is left in the queue.
 func (s *Store) Run(ctx context.Context) {
-	left, _ := filepath.Glob(filepath.Join(s.dir, FileName+"-*.new")) // of an agent that was killed
-	for _, path := range left {
-		_ = os.Remove(path)
-	}
+	s.sweep()
 	defer s.closeAll()
 	defer s.telling.Wait()
 	for {
@@ -69,6 +83,23 @@ func (s *Store) Run(ctx context.Context) {
 				}
 			}
 		}
+	}
+}
+
+// sweep removes what an agent that was killed has left, and the oldest files if there are too many.
+func (s *Store) sweep() {
+	var kept []os.FileInfo
+	paths, _ := filepath.Glob(filepath.Join(s.dir, prefix+"*"))
+	for _, path := range paths {
+		if info, err := os.Lstat(path); strings.HasSuffix(path, ".new") {
+			_ = os.Remove(path)
+		} else if err == nil {
+			kept = append(kept, info)
+		}
+	}
+	slices.SortFunc(kept, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range kept[min(len(kept), mostKept):] {
+		_ = os.Remove(filepath.Join(s.dir, old.Name()))
 	}
 }
 
@@ -100,8 +131,8 @@ func (s *Store) do(op func()) bool {
 	}
 }
 
-// Path is the file, for users.
-func (s *Store) Path() string { return filepath.Join(s.name, FileName) }
+// Path is a node's file, for users.
+func (s *Store) Path(node string) string { return filepath.Join(s.name, FileName(node)) }
 
 // Session begins to record one stream of a process; a process that came later has a greater number. fresh says that nothing of
 // what the process has is recorded: then its versions must not be passed on, so that discovery sends everything. restart is
@@ -192,20 +223,28 @@ func (s *Store) fail(j *journal, err error) {
 	s.ended++
 	s.fault = err.Error()
 	s.retryAt = s.now().Add(wait)
-	s.log.Warn("the configuration is not remembered: the last one that was stays", "file", s.Path(), "err", err, "again_in", wait)
+	s.log.Warn("the configuration is not remembered: the last one that was stays", "file", s.Path(j.header.Node), "err", err, "again_in", wait)
 	if session := j.session; session != nil && session.restart != nil {
 		j.timer = time.AfterFunc(wait, session.restart)
 	}
 }
 
-// remembered notes that a journal has got the name. After a failure it is logged.
-func (s *Store) remembered() {
+// remembered notes that a node's journal has got the name. After a failure it is logged.
+func (s *Store) remembered(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failures > 0 {
-		s.log.Info("the configuration is remembered again", "file", s.Path())
+		s.log.Info("the configuration is remembered again", "file", s.Path(node))
 	}
 	s.failures, s.fault = 0, ""
+}
+
+// Newest returns until when the configuration that is remembered was the newest; zero for none.
+func (s *Store) Newest() time.Time {
+	if at := s.newest.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Recording returns why nothing is recorded now, empty if nothing prevents it, and how often recording has ended so far.

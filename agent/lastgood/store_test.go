@@ -28,7 +28,7 @@ var header = Header{Node: "n", Discovery: "d:1", Bootstrap: "b", Envoy: []byte{1
 func bubble(t *testing.T, dir string, log *slog.Logger, f func(s *Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewStore(dir, dir, func(uint64) bool { return true }, log)
+		s := NewStore(dir, dir, nil, func(uint64) bool { return true }, log)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.Run(ctx) })
@@ -124,7 +124,7 @@ func held(path string, want Header, most time.Duration) (got string) {
 
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, FileName("n"))
 	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
 		session, fresh := s.Session(7, header, nil)
 		if !fresh {
@@ -178,7 +178,7 @@ func TestNoncesOfTypes(t *testing.T) {
 		}
 		pause(quietTime)
 	})
-	if got, want := held(filepath.Join(dir, FileName), header, 0), "a@1 [];a@1 [];a@1 [z];"; got != want {
+	if got, want := held(filepath.Join(dir, FileName("n")), header, 0), "a@1 [];a@1 [];a@1 [z];"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -223,7 +223,7 @@ func TestAnEarlyAck(t *testing.T) {
 			}
 		}
 		pause(quietTime)
-		if got, want := held(filepath.Join(dir, FileName), again, 0), "a@1 [];l@1 [];[a z];"; got != want {
+		if got, want := held(filepath.Join(dir, FileName("n")), again, 0), "a@1 [];l@1 [];[a z];"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -250,7 +250,7 @@ func TestStreamsOfOneProcess(t *testing.T) {
 		second.Request(Request{Type: TypeEndpoints, Versions: map[string]string{"a": "1"}})
 		send(second, TypeCluster, "1", "", "c@1")
 	})
-	if got, want := held(filepath.Join(dir, FileName), header, 0), "a@2 c@1 [];l@1 [];a@1 [z];"; got != want {
+	if got, want := held(filepath.Join(dir, FileName("n")), header, 0), "a@2 c@1 [];l@1 [];a@1 [z];"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -258,7 +258,7 @@ func TestStreamsOfOneProcess(t *testing.T) {
 // A newcomer replaces what was only when it is whole, and an older process does not begin anew beside it.
 func TestNewcomer(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, FileName("n"))
 	holds := func(want string) {
 		t.Helper()
 		if got := held(path, header, 0); got != want {
@@ -300,7 +300,7 @@ func TestNewcomer(t *testing.T) {
 // for a moment.
 func TestAHeldNewcomer(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, FileName("n"))
 	holds := func(want string) {
 		t.Helper()
 		if got := held(path, header, 0); got != want {
@@ -339,7 +339,7 @@ func TestAHeldNewcomer(t *testing.T) {
 // A journal that has grown is written anew, with the same in it.
 func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, FileName("n"))
 	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
 		session, _ := s.Session(7, header, nil)
 		whole(session, "a@1", "l@1")
@@ -365,6 +365,206 @@ func TestRewrite(t *testing.T) {
 	if at := time.Date(2000, 1, 1, 1, 0, 1, 1, time.UTC); !l.Contact.Equal(at) { // of the bubble's clock
 		t.Errorf("contact %v, want %v", l.Contact, at)
 	}
+}
+
+// In a busy mesh there is news all the time, and always a response without an answer: the journal is whole after a time all the same, is
+// written anew all the same, and the answers that come after that count.
+func TestABusyMesh(t *testing.T) {
+	const change = 400 * time.Millisecond
+	for name, test := range map[string]struct {
+		asked string // a type without an answer
+		most  time.Duration
+	}{
+		"every type has an answer": {"", settleTime},
+		"one has none":             {"routes", patience},
+		"but for secrets":          {TypeSecret, settleTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, FileName("n"))
+			bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+				session, _ := s.Session(7, header, nil)
+				send(session, TypeCluster, "c", "", "a@1")
+				send(session, TypeListener, "l", "", "l@1")
+				session.Request(Request{Type: test.asked})
+				busy := func(round int) {
+					version := strings.Repeat("9", 100_000)
+					tell(session, TypeEndpoints, fmt.Sprint(round), "a@"+version+fmt.Sprint(round), fmt.Sprint(round%3, "@1"))
+					if round > 0 {
+						session.Request(Request{Type: TypeEndpoints, Nonce: fmt.Sprint(round - 1)})
+					}
+					pause(change)
+				}
+				rounds := int(test.most/change) + 3 // the first ACK of endpoints begins it
+				for round := range rounds {
+					busy(round)
+					if _, err := os.Stat(path); err == nil && time.Duration(round)*change < test.most-change {
+						t.Fatalf("whole after %d changes", round)
+					}
+				}
+				if _, err := os.Stat(path); err != nil {
+					t.Fatalf("not whole after %d changes: %v", rounds, err)
+				}
+				for round := rounds; round < rounds+100; round++ {
+					busy(round)
+				}
+				if info, err := os.Stat(path); err != nil || info.Size() > 4<<20 {
+					t.Errorf("not written anew: %v, %v", info.Size(), err)
+				}
+				session.Contact(time.Now())
+				pause(0)
+				if !s.Newest().Equal(time.Now().Add(-time.Nanosecond)) {
+					t.Errorf("newest is %v at %v", s.Newest(), time.Now())
+				}
+				l, err := s.Load(header, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				if got, want := l.Memory.Versions(TypeEndpoints)["a"], fmt.Sprint(rounds+98); !strings.HasSuffix(got, "9"+want) || l.Cut {
+					t.Errorf("the last one accepted ends in %s, want %s; cut %t", got[max(0, len(got)-4):], want, l.Cut)
+				}
+			})
+		})
+	}
+}
+
+// A newcomer that is held for long is written anew too, and does not become whole by that.
+func TestAHeldNewcomerInABusyMesh(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		serving := uint64(1)
+		s.serves = func(process uint64) bool { return process == serving }
+		parent, _ := s.Session(1, header, nil)
+		whole(parent, "a@1", "l@1")
+		newcomer, _ := s.Session(2, header, nil)
+		whole(newcomer, "a@2", "l@2")
+		for i := range 50 {
+			send(newcomer, TypeCluster, fmt.Sprint("n", i), "", "b@"+strings.Repeat("9", 100_000))
+			pause(quietTime)
+		}
+		if got := held(s.Path("n"), header, 0); got != "a@1 [];l@1 [];[a z];" {
+			t.Errorf("got %.200s", got)
+		}
+		left, _ := filepath.Glob(filepath.Join(dir, "*.new"))
+		if len(left) != 1 {
+			t.Fatalf("files of the newcomer: %v", left)
+		}
+		if info, err := os.Stat(left[0]); err != nil || info.Size() > 3<<20 {
+			t.Errorf("not written anew: %v, %v", info.Size(), err)
+		}
+		send(newcomer, TypeCluster, "last", "", "b@2")
+		s.mu.Lock()
+		serving = 2
+		s.mu.Unlock()
+		pause(quietTime)
+		if got := held(s.Path("n"), header, 0); got != "a@2 b@2 [];l@2 [];[a z];" {
+			t.Errorf("got %.200s", got)
+		}
+	})
+}
+
+// Agents that share a configPath and start in another order find what is theirs, and none takes another's.
+func TestOtherOrder(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	record := func(dir, node, version string) {
+		t.Helper()
+		of := header
+		of.Node = node
+		bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+			session, _ := s.Session(1, of, nil)
+			session.Contact(time.Now())
+			whole(session, "a@"+version, "l@"+version)
+		})
+	}
+	find := func(dir, node, want string) {
+		t.Helper()
+		of := header
+		of.Node = node
+		l, err := NewStore(dir, dir, dirs, nil, slog.New(slog.DiscardHandler)).Load(of, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", node, err)
+		}
+		defer l.Close()
+		if got := l.Memory.Versions(TypeCluster)["a"]; got != want {
+			t.Errorf("%s: got %s, want %s", node, got, want)
+		}
+	}
+	record(dirs[0], "one", "1")
+	record(dirs[1], "two", "2")
+	find(dirs[1], "one", "1")
+	find(dirs[0], "two", "2")
+	record(dirs[1], "one", "3") // in the other's place
+	find(dirs[0], "two", "2")
+	record(dirs[0], "one", "4") // of the same time, and its own
+	find(dirs[0], "one", "4")
+	for i := range 2 * mostKept {
+		record(dirs[0], fmt.Sprint("node ", i), "1")
+	}
+	if left, err := os.ReadDir(dirs[0]); err != nil || len(left) > mostKept+1 {
+		t.Errorf("%d files, %v", len(left), err)
+	}
+}
+
+// A certificate that is broken now does not cost the configuration; and one without is used only where there is none with one.
+func TestCertificate(t *testing.T) {
+	certified := header
+	certified.Certificate = true
+	for name, test := range map[string]struct {
+		held  []Header // in the own directory, and in another one
+		want  Header
+		plain bool
+	}{
+		"with, for bad files":            {[]Header{certified}, header, false},
+		"with, for good ones":            {[]Header{certified}, certified, false},
+		"without, for good ones":         {[]Header{header}, certified, true},
+		"without, for bad ones":          {[]Header{header}, header, true},
+		"both, for good ones":            {[]Header{header, certified}, certified, false},
+		"both, for bad ones":             {[]Header{header, certified}, header, false},
+		"both, the other way round":      {[]Header{certified, header}, certified, false},
+		"both, the other way round, bad": {[]Header{certified, header}, header, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dirs := []string{t.TempDir(), t.TempDir()}
+			for i, h := range test.held {
+				bubble(t, dirs[i], slog.New(slog.DiscardHandler), func(s *Store) {
+					session, _ := s.Session(1, h, nil)
+					session.Contact(time.Now().Add(time.Duration(i) * time.Hour))
+					whole(session, "a@1", "l@1")
+				})
+			}
+			l, err := NewStore(dirs[0], dirs[0], dirs[1:], nil, slog.New(slog.DiscardHandler)).Load(test.want, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if l.Plain != test.plain {
+				t.Errorf("plain %t, want %t", l.Plain, test.plain)
+			}
+		})
+	}
+}
+
+// A file that is removed while it is written is missed at the next contact, and begun anew.
+func TestAFileThatIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		session, _ := s.Session(1, header, nil)
+		whole(session, "a@1", "l@1")
+		if err := os.Remove(s.Path("n")); err != nil {
+			t.Fatal(err)
+		}
+		session.Contact(time.Now())
+		pause(firstRetry)
+		again, fresh := s.Session(1, header, nil)
+		if !fresh {
+			t.Fatal("it goes on with a file without a name")
+		}
+		whole(again, "a@1", "l@1")
+		if got := held(s.Path("n"), header, 0); got != "a@1 [];l@1 [];[a z];" {
+			t.Errorf("got %s", got)
+		}
+	})
 }
 
 // If a response cannot be recorded, recording ends with a warning and is tried again; the file stays.
@@ -396,7 +596,7 @@ func TestRecordingFails(t *testing.T) {
 		if err := os.Rename(aside, dir); err != nil {
 			t.Fatal(err)
 		}
-		if got := held(filepath.Join(dir, FileName), header, 0); got != "a@1 [];l@1 [];[a z];" {
+		if got := held(filepath.Join(dir, FileName("n")), header, 0); got != "a@1 [];l@1 [];[a z];" {
 			t.Errorf("got %s", got)
 		}
 		pause(firstRetry)
@@ -409,7 +609,7 @@ func TestRecordingFails(t *testing.T) {
 			t.Errorf("recording again: fault %q, ended %d times", fault, ended)
 		}
 	})
-	if got := held(filepath.Join(dir, FileName), header, 0); got != "a@3 [];l@3 [];[a z];" {
+	if got := held(filepath.Join(dir, FileName("n")), header, 0); got != "a@3 [];l@3 [];[a z];" {
 		t.Errorf("got %s", got)
 	}
 	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "not remembered") || !strings.Contains(got, "no such file or directory") ||
@@ -461,7 +661,7 @@ func TestRestartOfALaterStream(t *testing.T) {
 				if fault, _ := s.Recording(); fault != "" {
 					t.Errorf("fault %q", fault)
 				}
-				if got := held(s.Path(), header, 0); got != "a@2 [];l@2 [];[a z];" {
+				if got := held(s.Path("n"), header, 0); got != "a@2 [];l@2 [];[a z];" {
 					t.Errorf("got %s", got)
 				}
 			})

@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +109,8 @@ func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap
 		return nil, direct
 	}
 	r := &relayed{listener: listener, version: c.Version}
-	r.store = lastgood.NewStore(slot.Dir(), slot.Name(), r.serves, c.Log)
+	others := slices.DeleteFunc(envoy.SlotNames(c.Dir.Path), func(name string) bool { return name == slot.Name() })
+	r.store = lastgood.NewStore(slot.Dir(), slot.Name(), others, r.serves, c.Log)
 	config := relay.Config{
 		Host: params.Discovery.Host, Port: params.Discovery.Port, ConnectTimeout: params.Discovery.ConnectTimeout,
 		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Says: r.says, Log: c.Log,
@@ -150,7 +153,8 @@ func (r *relayed) serve(carriage *carriage, child *envoy.Proxy) (stop func()) {
 // process returns what the relay needs to know of an Envoy.
 func (r *relayed) process(pid int) (relay.Process, bool) {
 	l, known := r.child.Launched(pid)
-	return relay.Process{Started: l.Started, Bootstrap: hashOf([]byte(l.Bootstrap)), Trial: l.Trial}, known
+	hash, certified := hashOf([]byte(l.Bootstrap))
+	return relay.Process{Started: l.Started, Bootstrap: hash, Certified: certified, Trial: l.Trial}, known
 }
 
 // says returns what the agent says to discovery of itself and of its pod.
@@ -165,13 +169,19 @@ func (r *relayed) says() map[string]string {
 // serves reports whether the process that has a number in the store serves.
 func (r *relayed) serves(number uint64) bool { return r.child.Serves(time.Unix(0, int64(number))) }
 
-// hashOf returns the hash of a bootstrap without its sockets' paths, whose tokens differ at each start of the agent.
-func hashOf(text []byte) string {
+// certifiedInNode is the part of a node's metadata that says whether it has a certificate: see node.Metadata.
+var certifiedInNode = regexp.MustCompile(`,\s*"PILOTLIGHT_CERTIFICATE"\s*:\s*"true"|"PILOTLIGHT_CERTIFICATE"\s*:\s*"true"\s*,\s*`)
+
+// hashOf returns the hash of a bootstrap, and whether its node has a certificate. The hash leaves that out, for it depends on how the files
+// are at the start, and the sockets' paths, whose tokens differ at each start.
+func hashOf(text []byte) (hash string, certified bool) {
+	certified = certifiedInNode.Match(text)
+	text = certifiedInNode.ReplaceAllLiteral(text, nil)
 	for _, name := range []string{secretsSocket, relaySocket} {
 		text = envoy.SocketPattern(name).ReplaceAllLiteral(text, []byte(`"`+name+`"`))
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:]), certified
 }
 
 // health returns the link of an Envoy.
@@ -189,7 +199,7 @@ func (r *relayed) recording() *status.Recording {
 		return nil
 	}
 	fault, ended := r.store.Recording()
-	return &status.Recording{Fault: fault, Ended: ended}
+	return &status.Recording{Fault: fault, Ended: ended, Newest: r.store.Newest()}
 }
 
 // shown returns the serial of the certificate that the next connection to discovery will show; empty for none.

@@ -61,12 +61,40 @@ func TestThrough(t *testing.T) {
 // The hash of a bootstrap stays over a start of the agent, and changes with everything else.
 func TestHashOf(t *testing.T) {
 	const socket = `{"a": 1, "path": "/run/proxy/ads-AAAAAAAAAAAAAAAAAAAAAAAAAA.sock", "b": "/run/proxy/sds-AAAAAAAAAAAAAAAAAAAAAAAAAA.sock"}`
-	first := hashOf([]byte(socket))
-	if again := hashOf([]byte(strings.ReplaceAll(socket, "AAAA", "BBBB"))); again != first {
+	first, _ := hashOf([]byte(socket))
+	if again, _ := hashOf([]byte(strings.ReplaceAll(socket, "AAAA", "BBBB"))); again != first {
 		t.Error("another token changes it")
 	}
-	if other := hashOf([]byte(strings.Replace(socket, "1", "2", 1))); other == first {
+	if other, _ := hashOf([]byte(strings.Replace(socket, "1", "2", 1))); other == first {
 		t.Error("another value does not change it")
+	}
+}
+
+// Whether the node has a certificate does not change the hash, wherever it is in the metadata.
+func TestHashOfACertificate(t *testing.T) {
+	p, err := Resolve(sidecar("/run/proxy"), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	render := func(certificate bool) []byte {
+		p.params.Metadata.Certificate = certificate
+		text, _, err := Source{}.bootstrap(p.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, pair := range map[string][2]string{
+		"rendered": {string(render(false)), string(render(true))},
+		"first":    {`{"B": 1}`, `{"PILOTLIGHT_CERTIFICATE": "true", "B": 1}`},
+		"last":     {"{\n\"A\": 1\n}", "{\n\"A\": 1,\n\"PILOTLIGHT_CERTIFICATE\": \"true\"\n}"},
+		"between":  {`{"A":1,"B":1}`, `{"A":1,"PILOTLIGHT_CERTIFICATE":"true","B":1}`},
+	} {
+		without, no := hashOf([]byte(pair[0]))
+		with, yes := hashOf([]byte(pair[1]))
+		if without != with || no || !yes {
+			t.Errorf("%s: hashes %s, %s, certified %t, %t", name, without, with, no, yes)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (e *swift) Write(p []byte) (int, error) {
 // An ACK counts that comes before the response's last piece is flushed: net/http sends a large one at once.
 func TestAnEarlyAck(t *testing.T) {
 	dir := t.TempDir()
-	store := lastgood.NewStore(dir, dir, func(uint64) bool { return true }, slog.New(slog.DiscardHandler))
+	store := lastgood.NewStore(dir, dir, nil, func(uint64) bool { return true }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { store.Run(ctx) })
@@ -46,7 +46,7 @@ func TestAnEarlyAck(t *testing.T) {
 		}
 	}
 	if err := lab.Eventually(limit, func() error {
-		_, err := os.Stat(filepath.Join(dir, lastgood.FileName))
+		_, err := os.Stat(filepath.Join(dir, lastgood.FileName("n")))
 		return err
 	}); err != nil {
 		t.Errorf("an early ACK does not count: %v", err)

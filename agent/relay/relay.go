@@ -42,7 +42,8 @@ type Config struct {
 // Process is an Envoy.
 type Process struct {
 	Started   time.Time // which tells it from other processes, and its age
-	Bootstrap string    // the hash of its bootstrap
+	Bootstrap string    // the hash of its bootstrap, without the certificate
+	Certified bool      // it has a certificate of the mesh
 	Trial     bool      // it tries a configuration and never serves: nothing of it is remembered
 }
 
@@ -111,12 +112,15 @@ func (r *Relay) load(want lastgood.Header) *lastgood.Loaded {
 	case err == nil:
 		r.misfit = ""
 		if loaded.Cut {
-			r.config.Log.Warn("the last good configuration is damaged at its end: what is before that is used", "file", r.config.Store.Path())
+			r.config.Log.Warn("the last good configuration is damaged at its end: what is before that is used", "file", loaded.Name)
+		}
+		if loaded.Plain && want.Certificate {
+			r.config.Log.Warn("the last good configuration is of an Envoy without a certificate: there is none with one", "file", loaded.Name)
 		}
 	case errors.Is(err, lastgood.ErrNone):
 	case err.Error() != r.misfit:
 		r.misfit = err.Error()
-		r.config.Log.Warn("the last good configuration is not used", "file", r.config.Store.Path(), "err", err)
+		r.config.Log.Warn("the last good configuration is not used", "file", r.config.Store.Path(want.Node), "err", err)
 	}
 	return loaded
 }

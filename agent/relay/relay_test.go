@@ -86,7 +86,7 @@ func start(t testing.TB) *bench {
 	b.serve()
 	b.newEnvoy()
 	log := slog.New(slog.NewTextHandler(&locked{w: b.log}, nil))
-	store := lastgood.NewStore(b.dir, b.dir, func(uint64) bool { return true }, log)
+	store := lastgood.NewStore(b.dir, b.dir, nil, func(uint64) bool { return true }, log)
 	host, port, _ := net.SplitHostPort(b.address)
 	number := 0
 	fmt.Sscan(port, &number)
@@ -214,7 +214,7 @@ func (b *bench) eventually(f func() error) {
 
 func (b *bench) remembered() {
 	b.t.Helper()
-	b.eventually(func() error { _, err := os.Stat(filepath.Join(b.dir, lastgood.FileName)); return err })
+	b.eventually(func() error { _, err := os.Stat(filepath.Join(b.dir, lastgood.FileName("n"))); return err })
 }
 
 // honest answers each type with one resource of its name's first letter, and an Envoy that has it with nothing new.
@@ -350,7 +350,7 @@ func TestAwayInTheMiddleOfAStart(t *testing.T) {
 	b.ask(s, lastgood.TypeCluster, has)
 	b.ask(s, lastgood.TypeListener, nil)
 	b.want(s, "Cluster", "Listener l@1")
-	path := filepath.Join(b.dir, lastgood.FileName)
+	path := filepath.Join(b.dir, lastgood.FileName("n"))
 	before, err := os.Stat(path)
 	b.must(err)
 	b.eventually(func() error {
@@ -406,7 +406,7 @@ func TestTrials(t *testing.T) {
 	b.configure()
 	b.remembered()
 	serving := b.process.Load()
-	path := filepath.Join(b.dir, lastgood.FileName)
+	path := filepath.Join(b.dir, lastgood.FileName("n"))
 	before, err := os.ReadFile(path)
 	b.must(err)
 	for range mostEnvoys + 1 {

@@ -76,6 +76,7 @@ func (s *stream) run(ctx context.Context, body io.Reader) error {
 	s.node = first.Node
 	s.want = lastgood.Header{
 		Node: first.NodeID, Discovery: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), Bootstrap: s.process.Bootstrap, Envoy: []byte(first.Envoy),
+		Certificate: s.process.Certified,
 	}
 	if !s.process.Trial {
 		s.session, s.fresh = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })

@@ -42,6 +42,8 @@ type Dropped struct {
 type Recording struct {
 	Fault string `json:"fault,omitempty"` // why it is not now: what was remembered before stays
 	Ended int64  `json:"ended"`           // how often it has ended so far
+
+	Newest time.Time `json:"newest,omitzero"` // until when what is remembered was the newest configuration; zero for nothing
 }
 
 // Certificate is a certificate of the workload, as in its file.

@@ -70,6 +70,10 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	if r := d.Recording; r != nil {
 		w.metric("last_good_recording", "gauge", "Whether the configuration that Envoy accepts is remembered.", number(r.Fault == ""))
 		w.metric("last_good_recording_ended_total", "counter", "Times that it was remembered no longer, such as for a full disk.", r.Ended)
+		if !r.Newest.IsZero() {
+			w.metric("last_good_recorded_timestamp_seconds", "gauge", "Until when the configuration that an Envoy would get while discovery is away was the newest.",
+				r.Newest.Unix())
+		}
 	}
 	w.metric("drained", "gauge", "Whether it is out of service until it is resumed.", number(d.Supervisor.Drained))
 	d.writeSupervisor(w, now)

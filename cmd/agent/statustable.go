@@ -117,10 +117,24 @@ func factRows(s client.Status, now time.Time) [][]string {
 	for _, c := range s.Certificates {
 		rows = append(rows, []string{"certificate", c.Path + " " + validity(c, now)})
 	}
-	if r := s.Recording; r != nil && r.Fault != "" {
-		rows = append(rows, []string{"last good", "not remembered, what was remembered before stays: " + r.Fault})
+	if r := s.Recording; r != nil {
+		rows = append(rows, []string{"last good", remembered(r, now)})
 	}
 	return rows
+}
+
+// remembered describes the configuration that an Envoy would get while discovery is away.
+func remembered(r *status.Recording, now time.Time) string {
+	of := "the configuration of " + age(r.Newest, now) + " ago"
+	switch {
+	case r.Newest.IsZero() && r.Fault == "":
+		return "nothing yet"
+	case r.Newest.IsZero():
+		return "nothing is remembered: " + r.Fault
+	case r.Fault != "":
+		return of + ", nothing newer is remembered: " + r.Fault
+	}
+	return of
 }
 
 func validity(c status.Certificate, now time.Time) string {

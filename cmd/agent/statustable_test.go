@@ -18,7 +18,7 @@ func TestStatusTable(t *testing.T) {
 			"epochs": [{"epoch": 1, "family": 0, "restart_epoch": 1, "state": "serving",
 				"started_at": "2026-11-21T19:40:29Z", "live_at": "2026-11-21T19:40:30Z", "pid": 4711}],
 			"readiness": {"since": "2026-11-21T17:00:00Z", "changes": 1, "history": []},
-			"last_handover_ns": 312456789, "recording": {"ended": 1}, "failures": 0, "budget": 10, "stopping": false,
+			"last_handover_ns": 312456789, "recording": {"ended": 1, "newest": "2026-11-21T19:00:00Z"}, "failures": 0, "budget": 10, "stopping": false,
 			"health": {"ready": true, "degraded": "CDS: rejected 1 of 4 updates: no such cluster", "conditions": [
 				{"type": "ProcessUp", "status": true, "reason": "pid 4711", "since": "2026-11-21T17:00:00Z"},
 				{"type": "CertificatesValid", "status": true, "reason": "valid", "since": "2026-11-18T20:00:00Z"}]},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -75,11 +76,114 @@ func TestAnAgentThatStartsWhileDiscoveryIsAway(t *testing.T) {
 	}
 }
 
+// Where endpoints change all the time, the configuration is remembered all the same, and it is not an old one.
+func TestLastGoodInABusyMesh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := newOutage(t, w)
+	backends, changes := []*lab.Backend{w.Backend("red"), w.Backend("blue")}, 0
+	change := func() {
+		w.Service("busy.test", backends[changes%2])
+		changes++
+	}
+	change()
+	o.start()
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		change()
+		_, err := o.agent.LastGood()
+		return err
+	}))
+	o.says("/metrics", "pilotlight_agent_last_good_recorded_timestamp_seconds 1")
+	o.leave()
+	t.Logf("remembered after %d changes; killed, and serving again after %v", changes, o.crash())
+}
+
+// Agents of one configPath that start in another order while discovery is away serve what was theirs.
+func TestLastGoodOfTwoAgents(t *testing.T) {
+	t.Parallel()
+	dir := lab.ShortDir(t)
+	first := startOutage(t, newWorld(t), "--configPath", dir)
+	second := *first
+	second.ip, second.http, second.port = first.Address(), fmt.Sprintf("127.0.0.1:%d", lab.Port(t)), fmt.Sprint(lab.Port(t))
+	fmt.Sscan(second.port, &second.ports[1])
+	_, port, _ := strings.Cut(second.http, ":")
+	fmt.Sscan(port, &second.ports[0])
+	second.ports[2] = lab.Port(t)
+	second.start("--configPath", dir)
+	second.agent.ConfigPath = filepath.Join(dir, "agent-1")
+	second.remembered()
+	first.leave()
+	for _, o := range []*outage{&second, first} {
+		o.agent.Signal(syscall.SIGTERM)
+		_, err := o.agent.Wait(lab.StopLimit)
+		o.Check(err)
+	}
+	for _, o := range []*outage{&second, first} {
+		o.start("--configPath", dir)
+		o.says("/healthz/ready?verbose", "serves the configuration of 20")
+	}
+}
+
+// An agent whose certificate is broken when it starts, while discovery is away, serves what Envoy had with a good one.
+func TestLastGoodWithABadCertificate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	certs, ca := filepath.Join(t.TempDir(), "certs"), w.authorityOf("root")
+	issue := func(ca *lab.Authority, change func(*x509.Certificate)) lab.Identity {
+		t.Helper()
+		identity, err := ca.IssueWith(workload, 1001, change)
+		w.Check(err)
+		return identity
+	}
+	same := func(*x509.Certificate) {}
+	good := issue(ca, same)
+	w.Check(good.Mount(certs))
+	o := startOutage(t, w, "--certDir", certs)
+	o.leave()
+	again := func() {
+		t.Helper()
+		o.agent.Signal(syscall.SIGTERM)
+		_, err := o.agent.Wait(lab.StopLimit)
+		o.Check(err)
+		o.launch("--certDir", certs)
+		o.answers("one")
+		o.says("/metrics", "pilotlight_agent_last_good_timestamp_seconds 1")
+	}
+	expired := issue(ca, func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(time.Minute) })
+	foreign, other := issue(w.authorityOf("foreign"), same), issue(ca, same)
+	foreign.Roots = good.Roots
+	for _, bad := range []struct {
+		name string
+		lab.Identity
+	}{
+		{"expired", expired},
+		{"half-written", lab.Identity{Chain: good.Chain[:len(good.Chain)/2], Key: good.Key, Roots: good.Roots}},
+		{"foreign", foreign},
+		{"another key", lab.Identity{Chain: good.Chain, Key: other.Key, Roots: good.Roots}},
+		{"empty", lab.Identity{}},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			w.Check(bad.Mount(certs))
+			again()
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		w.Check(os.RemoveAll(certs))
+		again()
+	})
+	t.Run("good", func(t *testing.T) {
+		w.Check(good.Mount(certs))
+		again()
+		o.Check(o.agent.AwaitReady())
+	})
+}
+
 // A file that does not fit is named and not used: Envoy waits for discovery, as it would without one.
 func TestABrokenMemory(t *testing.T) {
 	t.Parallel()
 	o := startOutage(t, newWorld(t))
-	path := filepath.Join(o.agent.ConfigPath, "last-good")
+	path, err := o.agent.LastGood()
+	o.Check(err)
 	text, err := os.ReadFile(path)
 	o.Check(err)
 	i := bytes.IndexByte(text, '{')
@@ -192,12 +296,13 @@ func TestARefusedBootstrapIsNotRemembered(t *testing.T) {
 	p.clusters(p.good)
 	p.listeners(tcpListener("l", p.inbound[0], "good"), tcpListener("m", p.inbound[1], "good"))
 	p.await("healthy", healthy)
-	path := filepath.Join(p.ConfigPath, "last-good")
-	var before os.FileInfo
+	path := ""
 	p.must(lab.Eventually(lab.StopLimit, func() (err error) {
-		before, err = os.Stat(path)
+		path, err = p.LastGood()
 		return err
 	}))
+	before, err := os.Stat(path)
+	p.must(err)
 	parent, err := p.Envoy()
 	p.must(err)
 	p.listeners(badListener("l", p.inbound[0]), tcpListener("m", p.inbound[1], "good"))

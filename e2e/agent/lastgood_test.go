@@ -3,8 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,16 +25,31 @@ type outage struct {
 // startOutage starts discovery with one service, reviews.test at the backend one, and an agent that has remembered it.
 func startOutage(t *testing.T, w *world, flags ...string) *outage {
 	t.Helper()
-	o := &outage{world: w, ip: w.Address(), ports: [3]int{lab.Port(t), lab.Port(t), lab.Port(t)}}
-	o.http, o.port = fmt.Sprintf("127.0.0.1:%d", o.ports[0]), fmt.Sprint(o.ports[1])
-	w.Service("reviews.test", w.Backend("one"))
+	o := newOutage(t, w)
 	o.start(flags...)
 	o.remembered()
 	return o
 }
 
+// newOutage starts discovery with that service, and no agent.
+func newOutage(t *testing.T, w *world) *outage {
+	t.Helper()
+	o := &outage{world: w, ip: w.Address(), ports: [3]int{lab.Port(t), lab.Port(t), lab.Port(t)}}
+	o.http, o.port = fmt.Sprintf("127.0.0.1:%d", o.ports[0]), fmt.Sprint(o.ports[1])
+	w.Service("reviews.test", w.Backend("one"))
+	return o
+}
+
 // start starts the agent, which is the same to discovery each time.
 func (o *outage) start(flags ...string) {
+	o.T.Helper()
+	o.launch(flags...)
+	o.Check(o.agent.AwaitReady())
+	o.answers("one")
+}
+
+// launch starts the agent, and does not wait.
+func (o *outage) launch(flags ...string) {
 	o.T.Helper()
 	admin := fmt.Sprint(o.ports[2])
 	agent, err := o.Sidecar(lab.Workload{
@@ -55,15 +68,13 @@ func (o *outage) start(flags ...string) {
 			o.T.Log(tail(agent.Log(), 60))
 		}
 	})
-	o.Check(agent.AwaitReady())
-	o.answers("one")
 }
 
 // remembered waits until the file is there.
 func (o *outage) remembered() {
 	o.T.Helper()
 	o.Check(lab.Eventually(lab.StopLimit, func() error {
-		_, err := os.Stat(filepath.Join(o.agent.ConfigPath, "last-good"))
+		_, err := o.agent.LastGood()
 		return err
 	}))
 }

@@ -78,6 +78,18 @@ type Sidecar struct {
 	ConfigPath string
 }
 
+// LastGood is the pattern of the file in configPath in which an agent remembers the configuration that its Envoy has accepted.
+const LastGood = "last-good-????????????????"
+
+// LastGood returns that file, and an error while there is none.
+func (s *Sidecar) LastGood() (string, error) {
+	found, err := filepath.Glob(filepath.Join(s.ConfigPath, LastGood))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("files of the last good configuration in %s: %q, %w", s.ConfigPath, found, err)
+	}
+	return found[0], nil
+}
+
 // Sidecar starts an agent without waiting for its Envoy.
 func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	port, err := w.AdminPort, error(nil)

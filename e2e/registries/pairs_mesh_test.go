@@ -110,7 +110,7 @@ func newMesh(t *testing.T) *mesh {
 // remembered returns an error until discovery and the agent have written what they have.
 func (m *mesh) remembered() error {
 	for _, name := range []string{
-		filepath.Join(m.proxies, "client", "last-good"),
+		filepath.Join(m.proxies, "client", lab.LastGood),
 		filepath.Join(m.state, "Consul-*.state"), filepath.Join(m.state, "Kubernetes-*.state"), filepath.Join(m.state, "config-*.state"),
 	} {
 		if found, err := filepath.Glob(name); err != nil || len(found) != 1 {

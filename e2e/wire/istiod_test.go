@@ -102,7 +102,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	w.write("echo.yaml", entry("echo", "240.1.2.3", two)+aside)
 	w.answers(proxy, "http://echo.test/", "two")
 	w.check(lab.Eventually(stopLimit, func() error {
-		_, err := os.Stat(filepath.Join(agent.ConfigPath, "last-good"))
+		_, err := agent.LastGood()
 		return err
 	}))
 	server.Stop(stopLimit)

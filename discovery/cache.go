@@ -18,8 +18,9 @@ type group[G any] interface {
 type cacheOf[U any, G group[G]] struct {
 	life[U]
 	groups map[string]G
-	keys   []string // sorted: those of groups when ordered was called last
-	added  []string // to groups since then
+	count  func(G, int) // of a group that comes, 1, or goes, -1; nil for no count
+	keys   []string     // sorted: those of groups when ordered was called last
+	added  []string     // to groups since then
 }
 
 // ordered returns the keys of the groups in their order. Only those that were added since the last call are sorted.
@@ -56,6 +57,7 @@ func (c *cacheOf[U, G]) take(key string, now G) (before G, changed bool) {
 		return before, false
 	case now.Len() > 0:
 		c.status.Objects += now.Len() - before.Len()
+		c.counted(before, now)
 		if c.groups[key] = now; !had {
 			c.added = append(c.added, key)
 			if len(c.added) > len(c.groups)+64 { // keys that are gone again
@@ -70,8 +72,19 @@ func (c *cacheOf[U, G]) take(key string, now G) (before G, changed bool) {
 }
 
 func (c *cacheOf[U, G]) drop(key string) {
-	c.status.Objects -= c.groups[key].Len()
+	before := c.groups[key]
+	c.status.Objects -= before.Len()
 	delete(c.groups, key)
+	var nothing G
+	c.counted(before, nothing)
+}
+
+// counted counts a group that another one replaces.
+func (c *cacheOf[U, G]) counted(before, now G) {
+	if c.count != nil {
+		c.count(before, -1)
+		c.count(now, 1)
+	}
 }
 
 // deleted returns the keys of groups that the source had in an earlier run and has not sent again, now that it has
@@ -99,6 +112,7 @@ func (c *cacheOf[U, G]) deleted() []string {
 // cache is the cache of a source of the mesh.
 type cache struct {
 	cacheOf[model.Update, model.Group]
+	census *model.Census // of its groups
 
 	// held are groups that the source no longer has, or has less of, each with what it has of it. They are served until a
 	// deadline: so many were removed at once that it may be an accident.
@@ -113,9 +127,10 @@ type cache struct {
 }
 
 func newCache() *cache {
+	census := model.NewCensus()
 	return &cache{
-		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}},
-		held:    map[string]model.Group{}, leaving: map[string]time.Time{},
+		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}, count: census.Count}, census: census,
+		held: map[string]model.Group{}, leaving: map[string]time.Time{},
 	}
 }
 

@@ -3,6 +3,7 @@ package discovery
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -24,6 +25,7 @@ type cluster struct {
 // newCluster makes services, each with slices of Pods; every headless-th is headless, none for 0.
 func newCluster(services, slices, perSlice, headless int) *cluster {
 	c := &cluster{catalog: catalog.New(catalog.Options{Cluster: "c"}), state: stateOf("k"), perSlice: perSlice, slices: slices, versions: map[[2]int]int{}}
+	c.state.patience.Linger = Linger // what serve has by default
 	for s := range services {
 		ip := fmt.Sprintf("10.%d.%d.%d", 100+s>>16, s>>8&255, s&255)
 		if headless > 0 && s%headless == 0 {
@@ -132,6 +134,24 @@ func TestReplacedPodCostsWhatChanged(t *testing.T) {
 		if made[1] > 1.3*made[0] || made[0] > 400 {
 			t.Errorf("%s: among 600 Pods %.0f values are allocated, among 6,000 %.0f: want about the same few", name, made[0], made[1])
 		}
+	}
+}
+
+// The look whether what goes is a mass does not walk what stays.
+func TestRemovedPodIsMeasuredByWhatGoes(t *testing.T) {
+	took := func(services int) time.Duration {
+		c, best := newCluster(services, 1, 3, 0), time.Hour
+		for i := range 100 {
+			began := time.Now()
+			c.replace(i*7%services, 0)
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	few, many := took(200), took(5_000)
+	t.Logf("a replaced Pod takes %s among 600, %s among 15,000", few, many)
+	if many > 4*few {
+		t.Errorf("a replaced Pod takes %s among 600, %s among 15,000", few, many)
 	}
 }
 

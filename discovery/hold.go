@@ -90,25 +90,26 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 	if len(c.held) > 0 {
 		losses.Lapsed()
 	}
-	for key, group := range c.groups {
-		next, gone := going[key]
-		if !gone {
-			next, gone = c.held[key]
+	add := func(key string, next model.Group) {
+		if before, had := c.groups[key]; had {
+			losses.Add(before, next)
 		}
-		losses.Add(group, gone, next)
 	}
-	if losses.Mass("hosts") == "" {
-		return "" // other sources need not be asked
+	for key, next := range going {
+		add(key, next)
 	}
+	for key, next := range c.held {
+		if _, again := going[key]; !again {
+			add(key, next)
+		}
+	}
+	var beside []*model.Census
 	for other, its := range s.sources {
-		if other == name {
-			continue
-		}
-		for _, group := range its.groups {
-			losses.Beside(group, c.feed == nil)
+		if other != name {
+			beside = append(beside, its.census)
 		}
 	}
-	return losses.Mass("hosts")
+	return losses.Mass("hosts", c.census, beside, c.feed == nil)
 }
 
 // letGo ends a hold: the groups become what their source has of them.

@@ -123,6 +123,7 @@ func TestARunningSourceLosesMost(t *testing.T) {
 				if got := s.report("a").Held; got != step.held {
 					t.Errorf("step %d: %d groups are held, want %d", i, got, step.held)
 				}
+				censusFits(t, s)
 			}
 		})
 	}
@@ -192,7 +193,22 @@ func TestEndpointsLapse(t *testing.T) {
 			if s.expire(epoch.Add(2 * time.Minute)); s.report("a").Held != 0 {
 				t.Errorf("after its time the hold goes on: %+v", s.report("a"))
 			}
+			censusFits(t, s)
 		})
+	}
+}
+
+// censusFits compares what is counted of sources with what they have.
+func censusFits(t *testing.T, s *state) {
+	t.Helper()
+	for name, c := range s.sources {
+		want := model.NewCensus()
+		for _, g := range c.groups {
+			want.Count(g, 1)
+		}
+		if diff := cmp.Diff(want, c.census, cmp.AllowUnexported(model.Census{})); diff != "" {
+			t.Errorf("source %s (-has +counted):\n%s", name, diff)
+		}
 	}
 }
 

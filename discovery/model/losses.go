@@ -7,78 +7,94 @@ import (
 	"strings"
 )
 
+// Census counts what a source has. It is kept with each group that comes or goes, so that Losses cost what goes, not what stays.
+type Census struct {
+	hosts     map[string]int // groups that have one
+	kinds     map[string]int // objects
+	endpoints int
+}
+
+// NewCensus returns the census of a source that has nothing.
+func NewCensus() *Census { return &Census{hosts: map[string]int{}, kinds: map[string]int{}} }
+
+// Count counts a group that the source has from now on; by is -1 for one that it no longer has.
+func (c *Census) Count(g Group, by int) {
+	for host := range g.Hosts {
+		if c.hosts[host] += by; c.hosts[host] == 0 {
+			delete(c.hosts, host)
+		}
+	}
+	for _, o := range g.Objects {
+		if c.kinds[o.Kind] += by; c.kinds[o.Kind] == 0 {
+			delete(c.kinds, o.Kind)
+		}
+	}
+	c.endpoints += by * g.endpoints()
+}
+
 // Losses count what goes at once of a source. The zero Losses count nothing.
 type Losses struct {
-	hosts     map[string]bool // and whether it stays
-	kinds     map[string]Tally
-	endpoints Tally
+	gone      Census // groups that go as a whole
+	endpoints int
 	lapsed    bool
 }
 
-// Add counts a group that a source has had. If it goes, next is what is left of it.
-func (l *Losses) Add(before Group, goes bool, next Group) {
-	if l.hosts == nil {
-		l.hosts, l.kinds = map[string]bool{}, map[string]Tally{}
-	}
-	gone := goes && next.Empty()
-	for host := range before.Hosts {
-		l.hosts[host] = l.hosts[host] || !gone
-	}
-	for _, o := range before.Objects {
-		t := l.kinds[o.Kind]
-		if t.Had++; gone {
-			t.Lost++
+// Add counts a group of the source that goes; next is what is left of it.
+func (l *Losses) Add(before, next Group) {
+	if next.Empty() {
+		if l.gone.hosts == nil {
+			l.gone = *NewCensus()
 		}
-		l.kinds[o.Kind] = t
+		l.gone.Count(before, 1)
+	} else {
+		l.lapsed = true
 	}
-	l.endpoints.Had += before.endpoints()
-	if goes {
-		l.endpoints.Lost += EndpointsLost(before, next)
-		l.lapsed = l.lapsed || !gone
-	}
+	l.endpoints += EndpointsLost(before, next)
 }
 
 // Lapsed states that endpoints count, as they do where a registry no longer lists a part of a record.
 func (l *Losses) Lapsed() { l.lapsed = true }
 
-// Beside counts a group of another source: the hosts that both have stay. All of it counts as if it were of the source, if the
-// source is measured against the whole mesh.
-func (l *Losses) Beside(other Group, all bool) {
-	for host := range other.Hosts {
-		if _, here := l.hosts[host]; here || all {
-			l.hosts[host] = true
-		}
-	}
+// Mass returns what goes as a text, if it is so much that it may be an accident: most hosts, all objects of a kind, or most
+// endpoints where these count; else "". of is the census of the source before, beside are those of the others: a host that both have
+// stays. With all, the source is measured against the whole mesh. The caller names what a host is to its users.
+func (l *Losses) Mass(hosts string, of *Census, beside []*Census, all bool) string {
 	if !all {
-		return
+		return l.mass(hosts, Tally{Lost: l.hostsLost(of, beside), Had: len(of.hosts)}, of)
 	}
-	for _, o := range other.Objects {
-		if t, here := l.kinds[o.Kind]; here {
-			l.kinds[o.Kind] = Tally{t.Lost, t.Had + 1}
+	mesh := &Census{maps.Clone(of.hosts), maps.Clone(of.kinds), of.endpoints}
+	for _, other := range beside {
+		maps.Copy(mesh.hosts, other.hosts)
+		for kind, n := range other.kinds {
+			mesh.kinds[kind] += n
 		}
 	}
+	return l.mass(hosts, Tally{Lost: l.hostsLost(of, beside), Had: len(mesh.hosts)}, mesh)
 }
 
-// Mass returns what goes as a text, if it is so much that it may be an accident: most hosts, all objects of a kind, or most
-// endpoints where these count; else "". The caller names what a host is to its users.
-func (l *Losses) Mass(hosts string) string {
-	var parts []string
-	t := Tally{Had: len(l.hosts)}
-	for _, stays := range l.hosts {
-		if !stays {
-			t.Lost++
+// hostsLost counts the hosts that no group has any more.
+func (l *Losses) hostsLost(of *Census, beside []*Census) (n int) {
+	for host, groups := range l.gone.hosts {
+		elsewhere := func(other *Census) bool { return other.hosts[host] > 0 }
+		if groups == of.hosts[host] && !slices.ContainsFunc(beside, elsewhere) {
+			n++
 		}
 	}
+	return n
+}
+
+func (l *Losses) mass(hosts string, t Tally, had *Census) string {
+	var parts []string
 	if t.Mass() {
 		parts = append(parts, t.Of(hosts))
 	}
-	for _, kind := range slices.Sorted(maps.Keys(l.kinds)) {
-		if k := l.kinds[kind]; k.Lost == k.Had && k.Mass() {
+	for _, kind := range slices.Sorted(maps.Keys(l.gone.kinds)) {
+		if k := (Tally{Lost: l.gone.kinds[kind], Had: had.kinds[kind]}); k.Lost == k.Had && k.Mass() {
 			parts = append(parts, fmt.Sprintf("all %d objects of kind %s", k.Had, kind))
 		}
 	}
-	if len(parts) == 0 && l.lapsed && l.endpoints.Mass() {
-		return l.endpoints.Of("endpoints")
+	if t := (Tally{Lost: l.endpoints, Had: had.endpoints}); len(parts) == 0 && l.lapsed && t.Mass() {
+		return t.Of("endpoints")
 	}
 	return strings.Join(parts, ", ")
 }

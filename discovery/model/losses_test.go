@@ -52,16 +52,18 @@ func TestLosses(t *testing.T) {
 		"endpoints, of a service that goes":   {leave: []Group{service("a", "1", "2", "3", "4")}, want: ""},
 	} {
 		var l Losses
+		of, other := NewCensus(), NewCensus()
 		for _, g := range test.stay {
-			l.Add(g, false, Group{})
+			of.Count(g, 1)
 		}
 		for _, g := range test.leave {
-			l.Add(g, true, test.next)
+			of.Count(g, 1)
+			l.Add(g, test.next)
 		}
 		for _, g := range test.beside {
-			l.Beside(g, test.all)
+			other.Count(g, 1)
 		}
-		if got := l.Mass("hosts"); got != test.want {
+		if got := l.Mass("hosts", of, []*Census{other}, test.all); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -54,8 +54,12 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 // wipe returns a text about the objects that disappear, if they are a mass as of any source; else "".
 func wipe(objects map[string]*model.Object, gone map[string]bool) string {
 	var losses model.Losses
+	had := model.NewCensus()
 	for key, o := range objects {
-		losses.Add(model.Group{Objects: []*model.Object{o}}, gone[key], model.Group{})
+		group := model.Group{Objects: []*model.Object{o}}
+		if had.Count(group, 1); gone[key] {
+			losses.Add(group, model.Group{})
+		}
 	}
-	return losses.Mass("services")
+	return losses.Mass("services", had, nil, false)
 }

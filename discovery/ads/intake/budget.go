@@ -39,7 +39,7 @@ type Budget struct {
 	used  [classes]int
 	by    [classes]map[netip.Addr]int
 	open  map[*Conn]bool
-	queue []*Conn // the connections that wait for room, in the order of their coming
+	queue queue // of the connections that wait for room
 }
 
 // New returns a budget for requests of at most largest bytes: gRPC refuses larger ones. closed is called for each
@@ -47,7 +47,7 @@ type Budget struct {
 func New(largest int, closed func(peer, why string)) *Budget {
 	b := &Budget{largest: largest, closed: closed, open: map[*Conn]bool{}}
 	for i := range b.by {
-		b.by[i] = map[netip.Addr]int{}
+		b.by[i], b.queue.lines[i] = map[netip.Addr]int{}, map[netip.Addr]*line{}
 	}
 	return b
 }
@@ -65,10 +65,24 @@ func (b *Budget) Held() (n int) {
 // cost returns the bytes that a request takes, with what gRPC notes of it.
 func cost(size int) int { return size + size/8 + 128 }
 
-// fits reports whether there is room for n more bytes from an address. An empty share has room for any number.
-func (b *Budget) fits(c class, from netip.Addr, n int) bool {
-	own, all := b.by[c][from], b.used[c]
-	return (own == 0 || own+n <= rooms[c].perAddress) && (all == 0 || all+n <= rooms[c].all)
+// shortage is the share that has no room.
+type shortage int
+
+const (
+	none shortage = iota
+	ofAddress
+	ofAll
+)
+
+// fits returns which share has no room for n more bytes from an address. An empty share has room for any number.
+func (b *Budget) fits(c class, from netip.Addr, n int) shortage {
+	switch own, all := b.by[c][from], b.used[c]; {
+	case own > 0 && own+n > rooms[c].perAddress:
+		return ofAddress
+	case all > 0 && all+n > rooms[c].all:
+		return ofAll
+	}
+	return none
 }
 
 func (b *Budget) take(c class, from netip.Addr, n int) {
@@ -76,18 +90,39 @@ func (b *Budget) take(c class, from netip.Addr, n int) {
 	if b.by[c][from] += n; b.by[c][from] == 0 {
 		delete(b.by[c], from)
 	}
+	if n < 0 {
+		b.queue.freed(c, from)
+	}
 }
 
-// admit gives room to the connections that wait, as far as there is some. One that finds none does not keep a later
-// one from its room.
+// admit gives room to the connections that wait, as far as there is some.
 func (b *Budget) admit(now time.Time) {
-	b.queue = slices.DeleteFunc(b.queue, func(c *Conn) bool {
-		if !c.reserve(now) {
-			return false
+	for of := range classes {
+		for b.admitNext(of, now) {
 		}
+	}
+}
+
+// admitNext tries the connection whose turn it is in a class, and reports whether another one may get room.
+func (b *Budget) admitNext(of class, now time.Time) bool {
+	l := b.queue.next(of)
+	if l == nil {
+		return false
+	}
+	c := l.first()
+	switch other, short := c.reserve(now); {
+	case short == none:
+		b.queue.leave(c)
 		c.wake()
-		return true
-	})
+	case other != of: // it has room here, and waits for another share
+		b.queue.leave(c)
+		b.queue.enter(c, other)
+	case short == ofAddress:
+		b.queue.park(l)
+	default:
+		return false // the room of all is for it, once it is enough
+	}
+	return true
 }
 
 // patience is how long a client may take.
@@ -111,7 +146,7 @@ func (b *Budget) CloseSlow(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := calm
-	if len(b.queue) > 0 {
+	if b.queue.waiting > 0 {
 		p = tight
 	}
 	for _, c := range slices.Collect(maps.Keys(b.open)) {

@@ -376,8 +376,8 @@ func FuzzFrames(f *testing.F) {
 			t.Errorf("cut into parts:\n%s\nwhole:\n%s", parts.String(), whole.String())
 		}
 		_ = c.Close()
-		if held := b.Held(); held != 0 || len(b.queue)+len(b.open) != 0 {
-			t.Errorf("%d bytes are held, %d connections wait", held, len(b.queue))
+		if held := b.Held(); held != 0 || b.queue.waiting+len(b.open) != 0 {
+			t.Errorf("%d bytes are held, %d connections wait", held, b.queue.waiting)
 		}
 	})
 }

@@ -1,10 +1,10 @@
 package intake
 
 import (
+	"container/list"
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -34,6 +34,8 @@ type Conn struct {
 	awaiting int           // of them, those that read
 	waits    chan struct{} // closed when there is room; nil if it does not wait
 	since    time.Time     // when it began to wait
+	line     *line         // where it waits; nil if it does not
+	place    *list.Element // in its line
 	over     bool
 }
 
@@ -50,6 +52,14 @@ func (c *Conn) Identified() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.known = true
+	if c.line != nil { // for the room of clients that are not identified
+		c.budget.queue.leave(c)
+		if of, short := c.reserve(time.Now()); short != none {
+			c.budget.queue.enter(c, of)
+		} else {
+			c.wake()
+		}
+	}
 }
 
 // Opened counts a stream.
@@ -130,8 +140,8 @@ func (c *Conn) drop() {
 	}
 	c.freeComplete()
 	delete(c.budget.open, c)
-	if c.waits != nil {
-		c.budget.queue = slices.DeleteFunc(c.budget.queue, func(other *Conn) bool { return other == c })
+	if c.line != nil {
+		c.budget.queue.leave(c)
 		c.wake()
 	}
 }

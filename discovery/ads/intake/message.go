@@ -117,7 +117,8 @@ func (c *Conn) settle(now time.Time) {
 		return
 	}
 	b.admit(now)
-	if c.reserve(now) {
+	of, short := c.reserve(now)
+	if short == none {
 		return
 	}
 	if has, wants := c.rooms(); wants > 1 || wants > 0 && has > 0 {
@@ -125,7 +126,7 @@ func (c *Conn) settle(now time.Time) {
 		return
 	}
 	c.waits, c.since = make(chan struct{}), now
-	b.queue = append(b.queue, c)
+	b.queue.enter(c, of)
 }
 
 // rooms returns how many incomplete messages have room, and how many want it.
@@ -141,25 +142,29 @@ func (c *Conn) rooms() (has, wants int) {
 	return has, wants
 }
 
-// reserve takes room for the announced messages, and reports whether there was enough.
-func (c *Conn) reserve(now time.Time) bool {
-	b, enough := c.budget, true
+// reserve takes room for the announced messages. It returns which share has none, and of which class.
+func (c *Conn) reserve(now time.Time) (class, shortage) {
+	b := c.budget
+	wants, short := classes, none
 	for _, m := range c.parts {
 		if m.reserved || !m.announced() {
 			continue
 		}
 		of, n := c.classOf(m.size), cost(m.size)
-		if !b.fits(of, c.from, n) {
-			enough = false
+		if why := b.fits(of, c.from, n); why != none {
+			wants, short = of, why
 			continue
 		}
 		b.take(of, c.from, n)
 		m.class, m.reserved, m.since = of, true, now
 	}
 	for of := range classes {
-		if c.complete[of] > 0 && !b.fits(of, c.from, 0) {
-			return false
+		if c.complete[of] == 0 {
+			continue
+		}
+		if why := b.fits(of, c.from, 0); why != none {
+			return of, why
 		}
 	}
-	return enough
+	return wants, short
 }

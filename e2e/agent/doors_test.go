@@ -1,13 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +134,49 @@ func (p *pupil) key(n int) error {
 	return err
 }
 
+// scraped asks the agent's own listeners as scrapers and probes on other hosts do: by an address of this host, by IPv6, by a name, and
+// through a proxy. What is not a read of their one path is refused, whatever Host it names.
+func scraped(t *testing.T, ports []int) {
+	hosts := append([]string{"127.0.0.1", "::1"}, ownAddresses()...)
+	for i, path := range []string{"/stats/prometheus", "/healthz/ready"} {
+		ask := func(host, method, path string, header ...string) (int, string) {
+			t.Helper()
+			request, err := http.NewRequest(method, "http://"+net.JoinHostPort(host, strconv.Itoa(ports[i]))+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for h := range slices.Chunk(header, 2) {
+				request.Header.Set(h[0], h[1])
+			}
+			request.Host = cmp.Or(request.Header.Get("Host"), request.Host)
+			response, err := fresh.Do(request)
+			if err != nil {
+				t.Fatalf("%s %s at %s, %q: %v", method, path, host, header, err)
+			}
+			defer response.Body.Close()
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 100))
+			return response.StatusCode, string(body)
+		}
+		for _, host := range hosts {
+			for _, header := range [][]string{
+				nil, {"Host", "pod-7.shop.svc:15090"}, {"X-Forwarded-For", "10.1.2.3"}, {"Forwarded", "for=10.1.2.3"},
+				{"Host", "scrape.example", "X-Forwarded-For", "10.1.2.3, 10.3.2.1", "Via", "1.1 proxy", "Accept", "application/openmetrics-text"},
+			} {
+				if code, body := ask(host, "GET", path, header...); code != http.StatusOK {
+					t.Errorf("GET %s at %s, %q: %d %s", path, host, header, code, body)
+				}
+			}
+		}
+		for _, other := range []string{"/config_dump", "/drain", "/quitquitquit", path + "/", "/"} {
+			for _, method := range []string{"GET", "POST"} {
+				if code, body := ask("127.0.0.1", method, other, "Host", "localhost"); code != http.StatusNotFound {
+					t.Errorf("%s %s: %d %s, want 404", method, other, code, body)
+				}
+			}
+		}
+	}
+}
+
 // A control plane gives Envoy clusters with the agent's own ports and sockets as endpoints, and routes that hide the
 // proxy. A client outside gets what any stranger gets, and nothing else: no key, no drain, no end, no configuration.
 func TestDoorsThroughEnvoy(t *testing.T) {
@@ -153,7 +199,7 @@ func TestDoorsThroughEnvoy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := startPupil(t, startScript(t), "--certDir", certs,
+	p := startPupil(t, startScript(t), "--certDir", certs, "--ip", "::1", // of both families
 		"--envoyPrometheusPort", fmt.Sprint(ports[0]), "--envoyStatusPort", fmt.Sprint(ports[1]))
 	p.clusters(p.good)
 	p.listeners(tcpListener("l", p.inbound[1], "good"))
@@ -191,6 +237,7 @@ func TestDoorsThroughEnvoy(t *testing.T) {
 			t.Errorf("the agent's own listener %s: %v", own, err)
 		}
 	}
+	t.Run("scraped", func(t *testing.T) { scraped(t, ports) })
 	if i := slices.IndexFunc(doors, func(d door) bool {
 		return strings.HasPrefix(d.name, "127.0.0.1") && strings.Contains(d.address, p.status[10:])
 	}); i >= 0 {

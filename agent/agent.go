@@ -26,15 +26,15 @@ type Agent struct {
 	Carried *Carried
 }
 
-// Ask is a command, and a channel that the loop closes once it has carried the command out. Observe has been called with
-// the result by then.
+// Ask is a command, and a channel that the loop closes once it has carried the command out, Drain once Envoy drains. Observe has
+// been called with the result by then.
 type Ask struct {
 	Command Command
 	Taken   chan<- struct{}
 }
 
 // Tell sends a command to the loop that receives from askCh, and returns once the loop has carried it out. The loop only
-// decides and never waits, so a loop that does not answer within a moment is stuck.
+// decides and never waits, so one that does not answer within a moment is stuck; Drain takes as long as an answer of Envoy.
 func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 	taken := make(chan struct{})
 	select {
@@ -82,6 +82,7 @@ type loop struct {
 	timer    *time.Timer        // fires at state.wake
 	end      *finish            // set by the last action
 	left     bool               // likewise
+	drains   []chan<- struct{}  // closed once each Envoy drains
 	overtake func()             // cancels the last check; nil before the first
 
 	tasks   context.Context // of the tasks beside the loop; ends with the loop
@@ -110,9 +111,17 @@ func (l *loop) run(ctx context.Context) error {
 			if ask.Command != Nothing {
 				l.step(commanded{ask.Command})
 			}
-			close(ask.Taken)
+			if ask.Command == Drain {
+				l.drains = append(l.drains, ask.Taken)
+			} else {
+				close(ask.Taken)
+			}
+		}
+		if !l.state.awaitsDrain() {
+			l.answer()
 		}
 	}
+	defer l.answer()
 	if l.left {
 		return &Left{l.leave()}
 	}
@@ -120,6 +129,14 @@ func (l *loop) run(ctx context.Context) error {
 		return l.end.gaveUp
 	}
 	return nil
+}
+
+// answer closes what callers wait for.
+func (l *loop) answer() {
+	for _, taken := range l.drains {
+		close(taken)
+	}
+	l.drains = nil
 }
 
 // longestDump bounds the log line with the stacks of all goroutines, in bytes: the agent has about 40 goroutines.
@@ -237,6 +254,8 @@ func (l *loop) start(launch Launch) {
 				l.statusCh <- incomplete{launch.Epoch}
 			case News:
 				l.statusCh <- news{launch.Epoch}
+			case Draining:
+				l.statusCh <- draining{launch.Epoch}
 			case Idle:
 				l.statusCh <- idle{launch.Epoch}
 			case Hung:

@@ -25,12 +25,13 @@ type fakeProxy struct {
 
 // life is the behaviour of one run of an epoch, unless a signal ends it.
 type life struct {
-	liveAfter time.Duration // zero: never
-	idleAfter time.Duration // after the order to drain; zero: never
-	hungAfter time.Duration // zero: never
-	endAfter  time.Duration // zero: only by signal
-	exit      Exit
-	ignore    syscall.Signal // signal that it does not heed
+	liveAfter  time.Duration // zero: never
+	idleAfter  time.Duration // after the order to drain; zero: never
+	hungAfter  time.Duration // zero: never
+	drainAfter time.Duration // after the order to let inbound connections end
+	endAfter   time.Duration // zero: only by signal
+	exit       Exit
+	ignore     syscall.Signal // signal that it does not heed
 }
 
 func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)) Exit {
@@ -38,13 +39,15 @@ func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)
 	p.ran = append(p.ran, launch)
 	l := p.script(len(p.starts)-1, launch)
 	liveCh, endCh, hungCh := after(l.liveAfter), after(l.endAfter), after(l.hungAfter)
-	var idleCh <-chan time.Time
+	var idleCh, drainCh <-chan time.Time
 	for {
 		select {
 		case <-liveCh:
 			report(Live)
 		case <-idleCh:
 			report(Idle)
+		case <-drainCh:
+			report(Draining)
 		case <-hungCh:
 			report(Hung)
 		case <-endCh:
@@ -55,6 +58,8 @@ func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)
 				return Exit{Left: true}
 			case order.Drain || order.UntilIdle || order.Await:
 				idleCh = after(l.idleAfter)
+			case order.DrainInbound:
+				drainCh = time.After(l.drainAfter)
 			case order.Signal != l.ignore:
 				return Exit{Code: -1, Signal: order.Signal}
 			}

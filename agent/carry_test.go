@@ -67,6 +67,7 @@ func TestTheWholeStateIsCarried(t *testing.T) {
 	s.stopping, s.leaveBy, s.held, s.handover.again = stopping{}, time.Time{}, time.Time{}, false
 	e := &s.epochs[0]
 	e.draining, e.killed, e.late, e.deadline = false, false, false, time.Time{}
+	e.awaitsDrain = false // what carries out Leave waits for the answer
 	h := history{map[Note]int{Serving: 3}, []Event{{origin, Serving, 4, "x"}}}
 	carried := carriedOver(t, s.carry(&h))
 	exported := cmp.AllowUnexported(state{}, epoch{}, handover{}, refusal{}, stopping{}, history{})

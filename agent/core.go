@@ -59,6 +59,7 @@ type (
 	live       struct{ epoch int } // the epoch serves
 	fit        struct{ epoch int } // the epoch is held, and could take over
 	news       struct{ epoch int } // the epoch has got configuration, or its stream to discovery has changed
+	draining   struct{ epoch int } // Envoy has answered the order to let inbound connections end, or does not answer
 	incomplete struct{ epoch int } // another epoch of the same configuration would serve more
 	idle       struct{ epoch int } // the epoch drains, and no work is left
 	hung       struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
@@ -80,6 +81,7 @@ func (checked) event()    {}
 func (live) event()       {}
 func (fit) event()        {}
 func (news) event()       {}
+func (draining) event()   {}
 func (incomplete) event() {}
 func (idle) event()       {}
 func (hung) event()       {}
@@ -144,6 +146,10 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 		d.fit(e.epoch)
 	case news:
 		d.recheck()
+	case draining:
+		if e := d.find(e.epoch); e != nil {
+			e.awaitsDrain = false
+		}
 	case incomplete:
 		d.incomplete(e.epoch)
 	case idle:

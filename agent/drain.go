@@ -1,5 +1,7 @@
 package agent
 
+import "slices"
+
 // Command is a request to the running supervisor, from a person or a program.
 type Command string
 
@@ -47,9 +49,14 @@ func (s *state) mustRefresh() bool {
 
 func (d *decision) drainInbound(e *epoch) {
 	if !e.drainedInbound && !e.killed {
-		e.drainedInbound = true
+		e.drainedInbound, e.awaitsDrain = true, true
 		d.do(drainInbound{e.Epoch, false})
 	}
+}
+
+// awaitsDrain reports whether an Envoy has not answered yet that it drains.
+func (s *state) awaitsDrain() bool {
+	return slices.ContainsFunc(s.epochs, func(e epoch) bool { return e.awaitsDrain })
 }
 
 // outOfService reports whether the epoch that serves is drained, or is about to be.

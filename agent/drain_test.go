@@ -104,7 +104,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Taken is closed after Observe has received the change; a loop that has ended receives no Ask.
+// Taken is closed after Observe has received the change, that of a drain once Envoy has answered; a loop that has ended receives no Ask.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		askCh, configCh := make(chan Ask), make(chan Config, 1)
@@ -112,7 +112,7 @@ func TestAsk(t *testing.T) {
 		var last Status
 		agent := &Agent{
 			Settings: settings, ConfigCh: configCh, AskCh: askCh, Log: slog.New(slog.DiscardHandler),
-			Proxy:   &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second} }, began: time.Now()},
+			Proxy:   &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, drainAfter: 700 * time.Millisecond} }, began: time.Now()},
 			Observe: func(s Status, _ []Event) { last = s },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -120,10 +120,19 @@ func TestAsk(t *testing.T) {
 		go func() { done <- agent.Run(ctx) }()
 		synctest.Wait()
 		<-time.After(2 * time.Second)
-		for _, command := range []Command{Nothing, Drain} {
-			taken := make(chan struct{})
-			askCh <- Ask{command, taken}
-			<-taken
+		drained, again, asked := make(chan struct{}), make(chan struct{}), time.Now()
+		askCh <- Ask{Drain, drained}
+		askCh <- Ask{Drain, again}
+		taken := make(chan struct{})
+		askCh <- Ask{Nothing, taken}
+		<-taken
+		if took := time.Since(asked); took > 0 {
+			t.Errorf("next to a drain a question takes %s", took)
+		}
+		<-drained
+		<-again
+		if took := time.Since(asked); took != 700*time.Millisecond {
+			t.Errorf("the drain is taken after %s, want it when Envoy has answered", took)
 		}
 		if !last.Drained || last.Counts[Drained] != 1 {
 			t.Errorf("status %+v, want it drained", last)

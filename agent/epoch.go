@@ -15,6 +15,7 @@ type epoch struct {
 	draining       bool      // a newer epoch has taken over
 	idle           bool      // it drains, and no work is left
 	drainedInbound bool      // it has begun to close its inbound connections, which cannot be undone
+	awaitsDrain    bool      // Envoy has not answered that order yet
 	killed         bool      // KILL was sent
 	late           bool      // since its deadline was over
 	blind          bool      // a newcomer that failed has closed its admin

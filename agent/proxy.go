@@ -48,6 +48,7 @@ const (
 	Fit        Report = "fit"        // a newcomer that is held is fit to take over: it waits for the order Open
 	News       Report = "news"       // it has got configuration, or its stream to discovery has begun or ended
 	Incomplete Report = "incomplete" // another epoch of the same configuration would serve more
+	Draining   Report = "draining"   // its Envoy has answered the order DrainInbound, or does not answer
 	Idle       Report = "idle"       // nothing is in flight
 	Hung       Report = "hung"       // it hangs and is to be killed
 )

@@ -101,6 +101,15 @@ func (r readiness) blocks() error {
 	return &NotReady{Stopping: r.Stopping, Drained: r.Drained, Conditions: r.Conditions}
 }
 
+// Drain takes the agent's proxy out of service, and returns once its Envoy drains.
+func (c *Client) Drain(ctx context.Context) error {
+	a, err := c.ask(ctx, http.MethodPost, "/drain")
+	if err == nil && a.code != http.StatusOK {
+		err = fmt.Errorf("%s: %w", c.Base.Host, a)
+	}
+	return err
+}
+
 // Quit makes the agent stop, as SIGTERM does, and returns when the agent has accepted the request.
 func (c *Client) Quit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)

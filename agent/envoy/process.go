@@ -234,7 +234,10 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 				c.replaced.Store(true)
 			}
 			if order.DrainInbound && !order.UntilIdle {
-				tasks.Go(func() { c.drainInbound(context.WithoutCancel(ctx)) }) // Leave waits for it: nobody gives the order again
+				tasks.Go(func() { // Leave waits for it: nobody gives the order again
+					c.drainInbound(context.WithoutCancel(ctx))
+					report(agent.Draining)
+				})
 				continue
 			}
 			if order.Await {

@@ -10,8 +10,12 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// loopBound is the time limit for an answer of the supervisor's loop, which only decides and never waits.
-const loopBound = time.Second
+// loopBound is the time limit for an answer of the supervisor's loop, which only decides and never waits; drainBound is that of the
+// command Drain, for which Envoy's admin has two seconds.
+const (
+	loopBound  = time.Second
+	drainBound = loopBound + 2*time.Second
+)
 
 // live reports whether the agent itself works, independent of Envoy: its loop answers, and it has not given up.
 func (c Config) live(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +32,11 @@ func (c Config) live(w http.ResponseWriter, r *http.Request) {
 
 // ask sends a command to the loop, and returns once the loop has carried it out.
 func (c Config) ask(ctx context.Context, command agent.Command) error {
-	ctx, cancel := context.WithTimeout(ctx, loopBound)
+	bound := loopBound
+	if command == agent.Drain {
+		bound = drainBound
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	return agent.Tell(ctx, c.AskCh, command)
 }

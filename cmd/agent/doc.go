@@ -1,6 +1,7 @@
 // Agent is the sidecar's entry point: it starts Envoy, keeps it alive, replaces it and stops it.
 //
 //	agent proxy [sidecar|router|ingress]    run an Envoy until a signal to stop
+//	agent drain                             take a proxy out of service, as a preStop hook
 //	agent wait                              wait until a proxy serves; with -- CMD run a program then
 //	agent status, agent request             send a request to a running agent
 //	agent why                               say why requests failed

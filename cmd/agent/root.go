@@ -76,6 +76,7 @@ func subcommands(c command) (out []*cobra.Command) {
 		{"status", statusCommand},
 		{"why", whyCommand},
 		{"request", requestCommand},
+		{"drain", drainCommand},
 		{"upgrade", upgradeCommand},
 		{"join", func(command) *cobra.Command { return joinCommand() }},
 		{"version", func(command) *cobra.Command { return versionCommand() }},

@@ -64,7 +64,7 @@ func TestDecisions(t *testing.T) {
 		{"two of one name", "", "containers: [{name: a}, {name: a}]", shop, "", `two of it`},
 		{"an init container of that name", "", "initContainers: [{name: app}], " + app, shop, "", "two of it"},
 		{"our name", "", "containers: [{name: app}, {name: istio-proxy, image: 'example/mine:1'}]", shop, "", "istio-proxy of its own"},
-		{"our name, to start with", "", "initContainers: [{name: istio-proxy, image: auto}], " + app, shop, "", "istio-proxy of its own"},
+		{"our name, to start with", "", "initContainers: [{name: istio-proxy, image: x}], " + app, shop, "", "istio-proxy of its own"},
 		{"our other name", "", "initContainers: [{name: istio-init, image: x}], " + app, shop, "", "istio-init of its own"},
 		{"only the sidecar", "", "containers: [{name: istio-proxy, image: auto}]", shop, "", "there is only istio-proxy"},
 		{"our volume", "", "volumes: [{name: istio-envoy, emptyDir: {}}], " + app, shop, "", "istio-envoy already"},

@@ -12,6 +12,9 @@ var keyed = map[string]string{
 	"env": "name", "volumeMounts": "mountPath", "ports": "containerPort",
 }
 
+// handlers are the ways of hooks and probes.
+var handlers = []string{"exec", "httpGet", "tcpSocket", "grpc", "sleep"}
+
 // join adds a part to a Pod. own is merged over the part's sidecar.
 func join(p, part pod, own map[string]any, native, hold bool) error {
 	if own != nil {
@@ -124,6 +127,11 @@ func overlay(below, above map[string]any) {
 		switch over := over.(type) {
 		case map[string]any:
 			if object, ok := has.(map[string]any); ok {
+				if slices.ContainsFunc(handlers, func(way string) bool { return over[way] != nil }) { // a hook or a probe has one
+					for _, way := range handlers {
+						delete(object, way)
+					}
+				}
 				overlay(object, over)
 				continue
 			}

@@ -3,34 +3,31 @@ package inject
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // takeOut removes a container istio-proxy with the image auto from the Pod, and returns it to be merged over the
-// injected one.
+// injected one. It may be an init container, as native sidecars are.
 func (i *Injector) takeOut(p pod) (map[string]any, error) {
-	own := p.container(proxyName)
-	for _, name := range []string{proxyName, initName} {
-		if p.initContainer(name) != nil || name == initName && p.container(name) != nil {
-			return nil, fmt.Errorf("spec: the Pod has a container %s of its own", name)
-		}
+	if p.container(initName) != nil || p.initContainer(initName) != nil {
+		return nil, fmt.Errorf("spec: the Pod has a container %s of its own", initName)
+	}
+	key, own := "containers", p.container(proxyName)
+	if own == nil {
+		key, own = "initContainers", p.initContainer(proxyName)
 	}
 	if own == nil {
 		return nil, nil
 	}
 	if own["image"] != "auto" {
-		return nil, fmt.Errorf("spec.containers: the Pod has a container %s of its own, want the image auto where it is to change the sidecar", proxyName)
+		return nil, fmt.Errorf("spec.%s: the Pod has a container %s of its own, want the image auto where it is to change the sidecar", key, proxyName)
 	}
-	var kept []any
-	for _, c := range p.containers() {
-		if c["name"] != proxyName {
-			kept = append(kept, c)
-		}
-	}
-	if len(kept) == 0 {
+	p.spec()[key] = slices.DeleteFunc(listAt(p.spec(), key), func(c any) bool { return nameOf(c) == proxyName })
+	if len(p.containers()) == 0 {
 		return nil, errors.New("spec.containers: there is only istio-proxy: a Pod that is a proxy has its own manifest")
 	}
-	p.spec()["containers"] = kept
 	delete(own, "image")
+	delete(own, "restartPolicy") // the injector's
 	for key, usual := range usually {
 		if own[key] == usual {
 			delete(own, key)

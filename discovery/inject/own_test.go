@@ -58,6 +58,37 @@ func TestOwnSidecar(t *testing.T) {
 	}
 }
 
+// Istio's form for native sidecars, an init container, changes the sidecar as well, whichever kind that becomes.
+func TestOwnNativeSidecar(t *testing.T) {
+	for _, native := range []bool{true, false} {
+		for _, others := range []string{"", ", {name: setup, image: b}"} {
+			given := parse(t, fmt.Sprintf("metadata: {annotations: {sidecar.istio.io/nativeSidecar: '%v'}}\n"+
+				"spec: {containers: [{name: app, image: a}], initContainers: [{name: istio-proxy, image: auto, restartPolicy: Always, env: [{name: A, value: b}], "+
+				"securityContext: {runAsUser: 2000}}%s]}", native, others))
+			r, err := injector(t, "image: example/proxy:1").Pod(inject.Namespace{Name: "shop"}, given, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sidecar := containerOf(t, r.Pod, "istio-proxy")
+			spec := r.Pod["spec"].(map[string]any)
+			text := fmt.Sprint(sidecar["env"])
+			if sidecar["image"] != "example/proxy:1" || !strings.Contains(text, "map[name:A value:b]") || (sidecar["restartPolicy"] == "Always") != native {
+				t.Errorf("native %v: the sidecar is %v", native, sidecar)
+			}
+			if n := len(spec["containers"].([]any)); (n == 1) != native {
+				t.Errorf("native %v: there are %d containers", native, n)
+			}
+			if args, _ := initOf(t, r); !slices.Contains(args, "2000") {
+				t.Errorf("native %v: pod-init gets %v", native, args)
+			}
+		}
+	}
+	given := parse(t, "spec: {containers: [{name: app, image: a}, {name: istio-proxy, image: auto}], initContainers: [{name: istio-proxy, image: auto}]}")
+	if _, err := injector(t, "").Pod(inject.Namespace{Name: "shop"}, given, nil); err == nil {
+		t.Error("two containers istio-proxy are accepted")
+	}
+}
+
 // A program of the sidecar's user is named, whichever user that is.
 func TestProgramOfTheSidecarsUser(t *testing.T) {
 	given := parse(t, "spec: {containers: [{name: app, securityContext: {runAsUser: 2000}}, {name: istio-proxy, image: auto, securityContext: {runAsUser: 2000}}]}")
@@ -76,7 +107,7 @@ func TestStatusPortZero(t *testing.T) {
 			t.Fatal(err)
 		}
 		sidecar := containerOf(t, r.Pod, "istio-proxy")
-		if sidecar["readinessProbe"] != nil || sidecar["startupProbe"] != nil || (sidecar["lifecycle"] != nil) == native {
+		if sidecar["readinessProbe"] != nil || sidecar["startupProbe"] != nil {
 			t.Errorf("the sidecar is %v", sidecar)
 		}
 		if text := fmt.Sprint(sidecar["args"]); !strings.Contains(text, "--statusPort 15020") {
@@ -84,6 +115,35 @@ func TestStatusPortZero(t *testing.T) {
 		}
 		if text := fmt.Sprint(containerOf(t, r.Pod, "app")); !strings.Contains(text, "port:15020") {
 			t.Errorf("the program is %s", text)
+		}
+	}
+}
+
+// A native sidecar drains when its Pod begins to end, with and without holdApplicationUntilProxyStarts; another one drains at its own end.
+func TestSidecarHooks(t *testing.T) {
+	const (
+		drains = "preStop:map[exec:map[command:[/usr/local/bin/agent drain --statusPort 15099]]]"
+		waits  = "postStart:map[exec:map[command:[/usr/local/bin/agent wait --timeout 60s --statusPort 15099]]]"
+	)
+	for _, tt := range []struct {
+		native, hold bool
+		own, want    string
+	}{
+		{true, false, "", "map[" + drains + "]"},
+		{true, true, "", "map[" + drains + "]"},
+		{false, true, "", "map[" + waits + "]"},
+		{false, false, "", "<nil>"},
+		{true, false, ", lifecycle: {preStop: {sleep: {seconds: 1}}}", "map[preStop:map[sleep:map[seconds:1]]]"},
+		{true, false, ", lifecycle: {postStart: {sleep: {seconds: 1}}}", "map[postStart:map[sleep:map[seconds:1]] " + drains + "]"},
+	} {
+		given := parse(t, fmt.Sprintf("metadata: {annotations: {status.sidecar.istio.io/port: '15099', sidecar.istio.io/nativeSidecar: '%v'}}\n"+
+			"spec: {containers: [{name: app}, {name: istio-proxy, image: auto%s}]}", tt.native, tt.own))
+		r, err := injector(t, fmt.Sprintf("holdApplicationUntilProxyStarts: %v", tt.hold)).Pod(inject.Namespace{Name: "shop"}, given, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(containerOf(t, r.Pod, "istio-proxy")["lifecycle"]); got != tt.want {
+			t.Errorf("native %v, hold %v%s: lifecycle is %s, want %s", tt.native, tt.hold, tt.own, got, tt.want)
 		}
 	}
 }

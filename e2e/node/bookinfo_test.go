@@ -16,6 +16,10 @@ import (
 func TestBookinfoOnANode(t *testing.T) {
 	onANode(t, func(n *node) {
 		gateway := n.bookinfo() + ":80"
+		for _, name := range []string{"reviews-v1", "reviews-v2"} { // longer than kube-proxy takes on a busy machine to leave an ending Pod out
+			n.kubectl("-n", "bookinfo", "patch", "deployment", name, "--type=json", "-p",
+				`[{"op": "replace", "path": "/spec/template/spec/containers/0/lifecycle/preStop/sleep/seconds", "value": 10}]`)
+		}
 		n.eventually(30*time.Second, func() error { return page(gateway) })
 
 		// What the sidecar decides, not the Service: all requests go to v1, then to v2.
@@ -27,6 +31,10 @@ func TestBookinfoOnANode(t *testing.T) {
 
 		n.looks()
 
+		n.kubectl("-n", "bookinfo", "rollout", "status", "deployment", "--timeout=120s")
+		n.gone("bookinfo")
+		reviews := n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}")
+		plain := n.plain(reviews+":9080", "/reviews/0")
 		load := lab.StartLoad(gateway, "http://bookinfo.example.com/productpage", 2, 2)
 		for _, namespace := range []string{"istio-system", "bookinfo"} {
 			n.kubectl("-n", namespace, "rollout", "restart", "deployment")
@@ -34,6 +42,7 @@ func TestBookinfoOnANode(t *testing.T) {
 			n.gone(namespace)
 		}
 		lab.Unharmed(t, load)
+		plain.unharmed(n)
 		n.scales(gateway)
 
 		n.leavesNothing()

@@ -77,7 +77,9 @@ func serve(ctx context.Context, addr string, handler http.Handler, log *slog.Log
 		return err
 	}
 	log.Info("serving", "address", listener.Addr().String())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

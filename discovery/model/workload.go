@@ -37,10 +37,11 @@ const (
 	HealthDraining                  // it finishes its current requests and takes no new ones
 	HealthUnhealthy                 // it takes no requests
 	HealthTerminating               // it drains since it ends, and takes new requests as long as no other endpoint does
+	HealthUnready                   // it takes no requests, and is none of its service's endpoints meanwhile: as in Kubernetes
 )
 
 func (h Health) String() string {
-	return [...]string{"unknown", "healthy", "draining", "unhealthy", "terminating"}[h]
+	return [...]string{"unknown", "healthy", "draining", "unhealthy", "terminating", "not ready"}[h]
 }
 
 // TakesRequests reports whether new requests may be sent to the workload.

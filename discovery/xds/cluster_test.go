@@ -51,7 +51,7 @@ func TestUnhealthyEndpointsGetNothing(t *testing.T) {
 	outliers := func(percent int32) *networking.OutlierDetection {
 		return &networking.OutlierDetection{MinHealthPercent: percent}
 	}
-	listed := []string{"127.0.0.13 UNKNOWN", "127.0.0.14 UNHEALTHY", "127.0.0.15 DRAINING", "127.0.0.16 DRAINING"}
+	listed := []string{"127.0.0.13 UNKNOWN", "127.0.0.14 UNHEALTHY", "127.0.0.15 DRAINING"}
 	for name, tt := range map[string]struct {
 		outliers, all *networking.OutlierDetection // of the rule, and of the whole mesh
 		panics        float64
@@ -63,8 +63,8 @@ func TestUnhealthyEndpointsGetNothing(t *testing.T) {
 		"a threshold for the whole mesh": {nil, outliers(30), 30, listed[:1]},
 		"a rule's counts more":           {outliers(0), outliers(30), 0, listed},
 	} {
-		s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"), at("127.0.0.14", "v1"), at("127.0.0.15", "v1"), at("127.0.0.16", "v1"))
-		for i, h := range []model.Health{model.HealthHealthy, model.HealthUnhealthy, model.HealthDraining, model.HealthTerminating} {
+		s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"), at("127.0.0.14", "v1"), at("127.0.0.15", "v1"), at("127.0.0.16", "v1"), at("127.0.0.17", "v1"))
+		for i, h := range []model.Health{model.HealthHealthy, model.HealthUnhealthy, model.HealthDraining, model.HealthTerminating, model.HealthUnready} {
 			s.Endpoints[i].Health = h
 		}
 		rule := versions("reviews")
@@ -94,8 +94,8 @@ func TestTheLastEndpointsServeUntilTheyEnd(t *testing.T) {
 		other   bool // the second one is of another subset
 		want    []string
 	}{
-		"another one serves":             {[]model.Health{terminating, healthy}, 0, false, []string{"127.0.0.0 DRAINING", "127.0.0.1 UNKNOWN"}},
-		"health is not reported":         {[]model.Health{terminating, model.HealthUnknown}, 0, false, []string{"127.0.0.0 DRAINING", "127.0.0.1 UNKNOWN"}},
+		"another one serves":             {[]model.Health{terminating, healthy}, 0, false, []string{"127.0.0.1 UNKNOWN"}},
+		"health is not reported":         {[]model.Health{terminating, model.HealthUnknown}, 0, false, []string{"127.0.0.1 UNKNOWN"}},
 		"the only one":                   {[]model.Health{terminating}, 0, false, []string{"127.0.0.0 UNKNOWN"}},
 		"the others are not ready":       {[]model.Health{terminating, unhealthy}, 0, false, []string{"127.0.0.0 UNKNOWN", "127.0.0.1 UNHEALTHY"}},
 		"the other is in maintenance":    {[]model.Health{terminating, draining}, 0, false, []string{"127.0.0.0 UNKNOWN", "127.0.0.1 DRAINING"}},

@@ -91,6 +91,9 @@ func (t target) reachable() []candidate {
 		if ending && e.Health == model.HealthTerminating {
 			e.Health = model.HealthUnknown
 		}
+		if e.Health == model.HealthUnready || e.Health == model.HealthTerminating {
+			continue // else its locality would lose a share of its traffic to others
+		}
 		if t.policy.panicsBelow() > 0 && !e.Health.TakesRequests() {
 			continue // Envoy would send requests to it in a panic
 		}
@@ -138,7 +141,7 @@ func (t target) selects(e model.Endpoint) bool {
 // healthStatus returns an endpoint's health as Envoy's status. Envoy treats UNKNOWN as healthy.
 func healthStatus(h model.Health) corev3.HealthStatus {
 	switch h {
-	case model.HealthDraining, model.HealthTerminating:
+	case model.HealthDraining:
 		return corev3.HealthStatus_DRAINING
 	case model.HealthUnhealthy:
 		return corev3.HealthStatus_UNHEALTHY

@@ -60,7 +60,7 @@ func healthOf(ready, serving, terminating bool) model.Health {
 	case serving && terminating:
 		return model.HealthTerminating
 	default:
-		return model.HealthUnhealthy
+		return model.HealthUnready
 	}
 }
 

@@ -25,7 +25,7 @@ func TestWorkloadOf(t *testing.T) {
 		want     []*model.Workload
 	}{
 		"ready":     {"", "", want(func(*model.Workload) {})},
-		"not ready": {`"True"`, `"False"`, want(func(w *model.Workload) { w.Health = model.HealthUnhealthy })},
+		"not ready": {`"True"`, `"False"`, want(func(w *model.Workload) { w.Health = model.HealthUnready })},
 		"it ends": {
 			"uid: u1", "uid: u1, deletionTimestamp: 2026-01-31T12:00:00Z", want(func(w *model.Workload) { w.Health = model.HealthTerminating }),
 		},

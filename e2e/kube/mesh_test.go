@@ -261,9 +261,9 @@ func kubernetesMesh(t *testing.T) {
 	w.answers("v1")
 
 	// The definitions go, and all objects with them: the routes first, for they name what the others declare.
-	w.page("/debug/endpointz", `"unhealthy"`)
+	w.page("/debug/endpointz", `"not ready"`)
 	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: true"))
-	w.pageLacks("/debug/endpointz", `"unhealthy"`) // before its routes come, which another watch tells
+	w.pageLacks("/debug/endpointz", `"not ready"`) // before its routes come, which another watch tells
 	w.hand.apply(policy(0, 100))
 	w.answers("v2")
 	w.hand.delete("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: virtualservices.networking.istio.io}")

@@ -37,7 +37,7 @@ func (b *Budget) free(t testing.TB, c *Conn) {
 	}
 }
 
-// Connections get room in the order of their coming, addresses take turns, and who finds its address' share full keeps no other one from
+// Connections get room in the order of their coming, and addresses take turns: one whose share is full keeps no other one from
 // its room.
 func TestTurns(t *testing.T) {
 	const kb = 1 << 10

@@ -253,12 +253,12 @@ func TestHealth(t *testing.T) {
 		"{}":                               "",
 		"{ready: true}":                    "",
 		"{ready: true, terminating: true}": "", // of publishNotReadyAddresses alone
-		"{ready: false}":                   " unhealthy",
-		"{ready: false, serving: false, terminating: false}": " unhealthy",
-		"{ready: false, serving: true, terminating: false}":  " unhealthy",
+		"{ready: false}":                   " not ready",
+		"{ready: false, serving: false, terminating: false}": " not ready",
+		"{ready: false, serving: true, terminating: false}":  " not ready",
 		"{ready: false, serving: true, terminating: true}":   " terminating",
-		"{ready: false, serving: false, terminating: true}":  " unhealthy",
-		"{ready: false, terminating: true}":                  " unhealthy",
+		"{ready: false, serving: false, terminating: true}":  " not ready",
+		"{ready: false, terminating: true}":                  " not ready",
 	} {
 		listing := slicing("a", "web", "{addresses: [10.0.0.1], conditions: "+conditions+"}")
 		if got := newWorld().put(t, web, listing).endpoints("web"); !slices.Equal(got, []string{"10.0.0.1 http=8080" + want}) {

@@ -101,7 +101,7 @@ func TestDirectory(t *testing.T) {
 	}{
 		"Endpoints": {
 			reviews + endpointsOf("{addresses: [{ip: 10.0.0.1}, {ip: 10.0.0.2}], notReadyAddresses: [{ip: 10.0.0.3}], ports: [{name: http, port: 9080}]}"),
-			[]string{"10.0.0.1 9080 v1 bookinfo-reviews", "10.0.0.2 9080 v1 bookinfo-reviews", "10.0.0.3 9080 v1 bookinfo-reviews unhealthy"},
+			[]string{"10.0.0.1 9080 v1 bookinfo-reviews", "10.0.0.2 9080 v1 bookinfo-reviews", "10.0.0.3 9080 v1 bookinfo-reviews not ready"},
 			nil,
 		},
 		"Endpoints of two port numbers": {
@@ -147,7 +147,7 @@ func TestDirectory(t *testing.T) {
 			"{apiVersion: v1, kind: Service, metadata: {name: reviews}, spec: {selector: {app: reviews}, ports: [{name: http, port: 80, targetPort: web}]}}\n" + pod +
 				strings.NewReplacer("name: p", "name: q", "10.0.0.9", "10.0.0.8", "9082", "9080", "phase: Running", "phase: Running, conditions: [{type: Ready, status: 'False'}]").Replace(pod[:strings.Index(pod, "---\n{apiVersion: v1, kind: Node")]) +
 				strings.NewReplacer("name: p", "name: r", "10.0.0.9", "10.0.0.7", "Running", "Failed").Replace(pod[:strings.Index(pod, "---\n{apiVersion: v1, kind: Node")]),
-			[]string{"10.0.0.9 9082 v9 default r", "10.0.0.8 9080 v9 default r unhealthy"},
+			[]string{"10.0.0.9 9082 v9 default r", "10.0.0.8 9080 v9 default r not ready"},
 			[]string{`x.yaml:1: warning: Service default/reviews: spec.ports[0].targetPort: is "web", which is 9082 of Pod p and 9080 of Pod q: 9082 is dialled where an endpoint says nothing else`},
 		},
 		"an EndpointSlice says it all": {

@@ -159,7 +159,10 @@ func scraped(t *testing.T, ports []int) {
 		}
 		for _, host := range hosts {
 			for _, header := range [][]string{
-				nil, {"Host", "pod-7.shop.svc:15090"}, {"X-Forwarded-For", "10.1.2.3"}, {"Forwarded", "for=10.1.2.3"},
+				nil,
+				{"Host", "pod-7.shop.svc:15090"},
+				{"X-Forwarded-For", "10.1.2.3"},
+				{"Forwarded", "for=10.1.2.3"},
 				{"Host", "scrape.example", "X-Forwarded-For", "10.1.2.3, 10.3.2.1", "Via", "1.1 proxy", "Accept", "application/openmetrics-text"},
 			} {
 				if code, body := ask(host, "GET", path, header...); code != http.StatusOK {

@@ -121,11 +121,8 @@ func (d *deployment) set(conditions string, pods ...int) {
 // arrived waits until Envoy has the endpoints, and no request is under way to others. From then on, what is not ready fails.
 func (d *deployment) arrived(p *lab.Proxy) {
 	d.T.Helper()
-	var listed, serving, usable int64
+	var serving, usable int64
 	for _, pod := range d.pods {
-		if pod.conditions != "" {
-			listed++
-		}
 		if pod.serves() {
 			serving++
 		}
@@ -138,16 +135,13 @@ func (d *deployment) arrived(p *lab.Proxy) {
 	}
 	d.Check(lab.Eventually(lab.StopLimit, func() error {
 		for _, s := range d.services {
-			subset, total := "", listed
-			switch s {
-			case "subset":
+			subset := ""
+			if s == "subset" {
 				subset = "all"
-			case "threshold": // of those that are ready
-				total = usable
 			}
 			cluster := fmt.Sprintf(`^cluster\.outbound\|80\|%s\|%s\.default\.svc\.cluster\.local\.membership_`, subset, s)
-			if n, of := p.Stat(cluster+"healthy$"), p.Stat(cluster+"total$"); n != usable || of != total {
-				return fmt.Errorf("Envoy uses %d of %d endpoints of %s, want %d of %d", n, of, s, usable, total)
+			if n, of := p.Stat(cluster+"healthy$"), p.Stat(cluster+"total$"); n != usable || of != usable { // else their locality would lose a share of its traffic
+				return fmt.Errorf("Envoy uses %d of %d endpoints of %s, want %d of %d", n, of, s, usable, usable)
 			}
 		}
 		return nil

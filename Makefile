@@ -12,10 +12,10 @@ scripts := $(wildcard envoy-tools/fetch-* envoy-tools/pod-init.d/*.sh) envoy-too
 # package: make lint does, with all analyzers, and go test would begin with each dependency, once more for the race detector.
 #
 # toolexec gives the compiler more memory between its garbage collections, which take a quarter of its time otherwise. The variable is
-# not set for what go runs: tests measure memory.
+# not set for what go runs: tests measure memory. Without DWARF, which is stripped from programs anyway, the compiler takes a seventh less.
 export CGO_ENABLED := 0
 gogc := GOGC=400
-export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace -vet=off '-toolexec=env $(gogc)'
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace -vet=off -gcflags=all=-dwarf=false '-toolexec=env $(gogc)'
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -318,12 +318,12 @@ func TestHandover(t *testing.T) {
 			step{18 * s, exited{2, crash}, []action{start{launch(2, 2, 0, b)}}},
 			step{19 * s, live{2}, []action{drain{1}}},
 		)},
-		{"a parent that dies while two newer ones run changes nothing", overlap(
+		{"a parent that dies while two newer ones run has a newcomer that still sends to it", overlap(
 			step{12 * s, live{1}, []action{await{0}}},
 			step{13 * s, configured{c}, nil},
 			step{14 * s, tick{}, []action{check{c}}},
 			step{14 * s, checked{c, true, ""}, []action{start{launch(2, 0, 2, c)}}},
-			step{15 * s, exited{0, crash}, nil},
+			step{15 * s, exited{0, crash}, []action{rescue{first(a), until}}},
 			step{16 * s, live{2}, []action{await{1}}},
 		)},
 		{"what is asked for while a newcomer starts comes after it", overlap(

@@ -164,11 +164,11 @@ func (d *decision) exited(number int, exit Exit) {
 	case d.stopping.stage != notStopping:
 		d.note(Stopped, number, exit.String())
 		if gone.draining {
-			d.standIn(gone, newest)
+			d.standIn(gone, d.find(number+1))
 		}
 	case gone.draining:
 		d.note(Replaced, number, exit.String())
-		d.parentGone(gone, newest, exit)
+		d.parentGone(gone, d.find(number+1), exit)
 	case !wasNewest && gone.liveAt.IsZero():
 		d.note(Replaced, number, exit.String()) // it never served, and its successor runs
 	case !wasNewest:

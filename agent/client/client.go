@@ -54,10 +54,18 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := server.Do(request)
+	if err != nil && request.Host == c.Host && closedUnanswered(err) {
+		return nil, fmt.Errorf("%s %s: the agent closes the connection: its socket serves only its own user, and root of its own user namespace", method, path)
+	}
 	if err != nil {
 		return nil, c.complaint(method, target, err)
 	}
 	return response, nil
+}
+
+// closedUnanswered reports whether the server has closed a connection without an answer, as it does with a client that it does not serve.
+func closedUnanswered(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
 }
 
 // owners returns a connection to the owner's socket for a request that may change something. It returns nil if there is

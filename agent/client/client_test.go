@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,30 @@ func FuzzReadiness(f *testing.F) {
 			t.Errorf("%d %q: blocked is %v", code, body, blocked)
 		}
 	})
+}
+
+// If the agent's socket does not serve a client, the error lists the users that it serves.
+func TestASocketOfAnotherUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	c := &Client{
+		Base: &url.URL{Scheme: "http", Host: "localhost:1"}, Setting: "--statusPort", Timeout: 10 * time.Second,
+		Socket: func() string { return path }, Host: "agent", Owner: true,
+	}
+	if _, err := c.Upgrade(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "its socket serves only its own user, and root of its own user namespace") {
+		t.Errorf("got %v", err)
+	}
 }

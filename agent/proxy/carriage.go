@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type carried struct {
 	Stdout       lossy.Carried // lines of Envoy's stdout: likewise
 	Enrollment   int           // the lock of its directory; 0 for none: likewise
 	Shown        cert.Contents // to discovery: likewise
+	Path         string        // of the binary that was asked for: since format 4
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.
@@ -160,6 +162,7 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 	r.report.journal.Resume(c.from.Past)
 	r.report.wasReady = c.from.WasReady
 	r.rotated.Store(&c.from.Rotated)
+	r.upgrader.path = cmp.Or(c.from.Path, r.upgrader.path)
 	r.upgrader.resume(c.from.Upgrades, c.handed.Failure)
 	r.process.Stderr.Resume(c.from.Stderr)
 	r.process.Printed.Resume(c.from.Stdout)
@@ -176,7 +179,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	state := carried{
 		Supervisor: c.leaving.Carried, Sockets: c.sockets, Secrets: r.secrets.server.Newest().Carried(),
 		Past: r.report.journal.Past(), WasReady: r.report.wasReady, Upgrades: r.upgrader.upgrades(),
-		Enrollment: c.lock, Stderr: r.process.Stderr.Carry(), Stdout: r.process.Printed.Carry(),
+		Path: image.Name(), Enrollment: c.lock, Stderr: r.process.Stderr.Carry(), Stdout: r.process.Printed.Carry(),
 	}
 	if rotated := r.rotated.Load(); rotated != nil {
 		state.Rotated = *rotated

@@ -159,6 +159,7 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 		notifier: newNotifier(p.env, os.Getpid(), p.config.Log), stderr: process.Stderr, printed: process.Printed,
 	}
 	r.upgrader = &upgrader{
+		path: startPath(process.Argv[0], p.env["PATH"]), version: p.config.Version,
 		argv: process.Argv, environ: p.config.Environ, able: upgrade.Able, ask: upgrade.Ask, log: p.config.Log,
 		leave: func(ctx context.Context) error { return agent.Tell(ctx, r.askCh, agent.Leave) },
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ import (
 // upgrader asks other images of the agent whether they would take over, and has the supervisor leave for one that would.
 type upgrader struct {
 	argv, environ []string
+	path          string       // of the binary that an upgrade runs when no other one is asked for
+	version       string       // of this image
 	able          func() error // whether this image can be replaced
 	ask           func(ctx context.Context, image *os.File, argv, environ []string) (upgrade.Answer, error)
 	leave         func(context.Context) error
@@ -39,26 +42,51 @@ type upgrader struct {
 // selfPath is the running image, also when its file was deleted.
 const selfPath = "/proc/self/exe"
 
-// ownBinary returns the path of the running image, which another file may have by now.
-func ownBinary() (string, error) {
-	path, err := os.Readlink(selfPath)
-	return strings.TrimSuffix(path, " (deleted)"), err
+// startPath returns the path by which a program was started, absolute and with its links: after the file was replaced, or a link
+// was led elsewhere, an upgrade runs the new file. Where a name does not lead to the running image, it is the path that this has now.
+func startPath(name, search string) string {
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = nil
+		for _, dir := range filepath.SplitList(search) {
+			candidates = append(candidates, filepath.Join(dir, name))
+		}
+	}
+	for _, candidate := range candidates {
+		path, err := filepath.Abs(candidate)
+		if err == nil && sameAsRunning(path) {
+			return path
+		}
+	}
+	path, _ := os.Readlink(selfPath) // empty without /proc: then no image can be executed either
+	return strings.TrimSuffix(path, " (deleted)")
 }
 
-// upgrade asks the image at a path, the agent's own if it is empty, and has the supervisor leave. It returns before that is done.
-func (u *upgrader) upgrade(ctx context.Context, path string) (version string, err error) {
+func sameAsRunning(path string) bool {
+	running, err1 := os.Stat(selfPath)
+	file, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(running, file)
+}
+
+// upgrade asks the image at a path, the agent's own if it is empty, and has the supervisor leave. It returns before that is done, with what
+// will run.
+func (u *upgrader) upgrade(ctx context.Context, path string) (runs string, err error) {
 	u.asking.Lock()
 	defer u.asking.Unlock()
 	if path == "" {
-		if path, err = ownBinary(); err != nil {
-			return "", err
-		}
+		path = u.path
 	}
+	version := ""
 	if err = u.able(); err == nil {
 		version, err = u.fetch(ctx, path)
 	}
 	if err == nil {
-		u.log.Info("another image of the agent goes on as soon as nothing is under way", "binary", path, "version", version)
+		same := sameAsRunning(path)
+		runs = fmt.Sprintf("%s (%s), before %s", version, path, u.version)
+		if same {
+			runs = fmt.Sprintf("%s (%s), the same binary", version, path)
+		}
+		u.log.Info("another image of the agent goes on as soon as nothing is under way", "binary", path, "version", version, "before", u.version, "same_binary", same)
 		upgrade.At(upgrade.Fetched)
 		err = u.leave(ctx)
 	}
@@ -66,7 +94,7 @@ func (u *upgrader) upgrade(ctx context.Context, path string) (version string, er
 		u.log.Warn("the agent is not replaced", "binary", path, "err", err)
 		u.failed(err.Error(), time.Now())
 	}
-	return version, err
+	return runs, err
 }
 
 // fetch opens an image that would take over.
@@ -183,7 +211,7 @@ func (u *upgrader) follow(ctx context.Context, requests <-chan os.Signal, change
 // followUpgrades has the agent replaced at each SIGUSR2, and at each change of its binary if that is wanted.
 func (r *running) followUpgrades(ctx context.Context, feeders *sync.WaitGroup) {
 	changes := make(chan struct{}, 1)
-	if path, err := ownBinary(); r.config.UpgradeOnChange && err == nil {
+	if path := r.upgrader.path; r.config.UpgradeOnChange {
 		before, _ := envoy.Fingerprint(path)
 		ticks := make(chan struct{}, 1)
 		watcher := watch.Watcher{Paths: []string{path}, Quiet: time.Second, Ceiling: 10 * time.Second, Recheck: recheck, Log: r.config.Log}

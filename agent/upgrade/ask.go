@@ -115,8 +115,12 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last returns the last line.
-func (b *bounded) last() string {
-	text := strings.TrimSpace(b.String())
-	return text[strings.LastIndexByte(text, '\n')+1:]
+// last returns the last line, but not the one on how to get the usage, which follows a fault of the settings.
+func (b *bounded) last() (last string) {
+	for line := range strings.Lines(b.String()) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Run '") {
+			last = line
+		}
+	}
+	return last
 }

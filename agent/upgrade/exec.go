@@ -8,14 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// handled are the signals that the agent handles. From Hold on they are for the next image: Exec collects those that come, and
-// hands them over. Go's runtime unblocks them when it starts, and ends the process at one that is not handled yet: so one that comes
-// between execve and the handlers of the next image, within some milliseconds, ends the agent, and Envoy with it.
+// handled are the signals that the agent handles. From Hold on those that no other thread has taken are for the next image: exec collects
+// those that came, and hands them over. Go's runtime unblocks those that end a program when it starts, and ends the process at one that is
+// not handled yet: so one of these that comes between execve and the handlers of the next image, within some milliseconds, ends the agent,
+// and Envoy with it. SIGUSR2 and SIGPIPE stay blocked until they are handled.
 var handled = [...]syscall.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGUSR2,
 }
@@ -35,17 +35,15 @@ func Able() error {
 	return nil
 }
 
-// Hold blocks the handled signals in every thread, or ends that: a signal that comes from now on is for the next image.
+// Hold blocks the handled signals in its thread, which is to execute the next image, or ends that. The next image begins with the mask of this
+// thread; the other threads go on handling signals until execve ends them. Go can block none in those: it reaches them by a handler, whose
+// return restores their masks.
 func Hold(yes bool) error {
-	how, s := uintptr(unix.SIG_UNBLOCK), set()
+	how, s := unix.SIG_UNBLOCK, set()
 	if yes {
 		how = unix.SIG_BLOCK
 	}
-	_, _, failed := syscall.AllThreadsSyscall6(unix.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&s)), 0, unsafe.Sizeof(s.Val[0]), 0, 0)
-	if failed != 0 {
-		return os.NewSyscallError("rt_sigprocmask", failed)
-	}
-	return nil
+	return os.NewSyscallError("rt_sigprocmask", unix.PthreadSigmask(how, &s, nil))
 }
 
 // collect takes the signals that have come since Hold.

@@ -101,12 +101,18 @@ func (i Images) next(next *Next) error {
 	defer self.Close()
 	i.Log.Info("another image of the agent goes on", "binary", next.Image.Name())
 	i.Flush(lastFlush)
-	if err := i.Kernel.Hold(true); err != nil {
+	if err := i.hold(true); err != nil {
 		return err
 	}
 	At(Held)
 	err = next.Handed.exec(i, next.Image, self, i.Came)
-	return errors.Join(err, i.Kernel.Hold(false))
+	return errors.Join(err, i.hold(false))
+}
+
+// hold calls Hold on the thread that executes images.
+func (i Images) hold(yes bool) (err error) {
+	i.Fork(func() { err = i.Kernel.Hold(yes) })
+	return err
 }
 
 // Unable returns to the image before when this one does not even run the agent.
@@ -123,7 +129,7 @@ func (i Images) Unable(handed string, why error) error {
 func (i Images) back(h *Handed, why error) error {
 	i.Log.Error("this image of the agent cannot go on, the one before does", "err", why)
 	i.Flush(sayFlush)
-	_ = i.Kernel.Hold(true) // a signal now may end the agent, as it would without
+	_ = i.hold(true) // a signal now may end the agent, as it would without
 	if h == nil {
 		return why
 	}

@@ -44,12 +44,18 @@ func (s *standalone) upgraded(count int) {
 
 // upgrade has the agent replaced by a binary.
 func (s *standalone) upgrade(binary string) error {
+	_, err := s.upgradeTo(binary)
+	return err
+}
+
+// upgradeTo is upgrade, with what it prints.
+func (s *standalone) upgradeTo(binary string) (string, error) {
 	port := s.status[strings.LastIndexByte(s.status, ':')+1:]
 	out, err := exec.Command(lab.Program("agent"), "upgrade", "--configPath", s.ConfigPath, "--statusPort", port, "--binary", binary).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
-	return err
+	return string(out), err
 }
 
 // vitals are what an agent and its Envoy have of the kernel.
@@ -105,6 +111,86 @@ func TestUpgradeTriggers(t *testing.T) {
 	if s.must(err); strings.TrimSpace(string(name)) != "agent" {
 		t.Errorf("the process is called %s, want agent", name)
 	}
+}
+
+// An upgrade runs what the path leads to by which the agent was started, or that was asked for last: after a link was led elsewhere, and after
+// the file was renamed. It says which version ran before, and whether it is the same file.
+func TestUpgradeFollowsItsPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	s := newStandalone(t)
+	for i, path := range images(t) {
+		version := in(fmt.Sprint("v", i+1))
+		s.must(os.Mkdir(version, 0o755))
+		s.must(os.Rename(path, filepath.Join(version, "agent")))
+	}
+	lead := func(to string) {
+		t.Helper()
+		s.must(os.Symlink(to, in("next")))
+		s.must(os.Rename(in("next"), in("current")))
+	}
+	lead("v1")
+	s.bin = in("current")
+	settings := in("settings.yaml")
+	s.must(os.WriteFile(settings, []byte("proxyLogLevel: warning\n"), 0o600))
+	s.launch("--config", settings)
+	s.must(s.awaitRevision(1, startLimit))
+	runs := func(want string) {
+		t.Helper()
+		running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.Pid))
+		s.must(err)
+		if file, err := os.Stat(want); err != nil || !os.SameFile(running, file) {
+			path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Pid))
+			t.Fatalf("%s runs, want %s (%v)", path, want, err)
+		}
+	}
+	asks := func(binary, want string) {
+		t.Helper()
+		out, err := s.upgradeTo(binary)
+		if s.must(err); !strings.Contains(out, "("+want) {
+			t.Errorf("it prints %q, want %s", out, want)
+		}
+	}
+	lead("v2")
+	asks("", in("current", "agent")+"), before ")
+	runs(in("v2", "agent"))
+	asks("", in("current", "agent")+"), the same binary")
+	lead("v1")
+	s.Signal(syscall.SIGUSR2)
+	s.upgraded(3)
+	runs(in("v1", "agent"))
+	s.must(os.Rename(in("v1", "agent"), in("v1", "agent.old")))
+	s.must(os.Link(in("v2", "agent"), in("v1", "agent")))
+	asks("", in("current", "agent")+"), before ")
+	runs(in("v2", "agent"))
+	asks(in("v1", "agent.old"), in("v1", "agent.old")+"), before ")
+	runs(in("v1", "agent.old"))
+	s.Signal(syscall.SIGUSR2)
+	s.upgraded(6)
+	runs(in("v1", "agent.old"))
+	s.must(os.WriteFile(settings, []byte("proxyLogLevl: warning\n"), 0o600))
+	if err := s.upgrade(""); err == nil || !strings.Contains(err.Error(), "proxyLogLevl") || strings.Contains(err.Error(), "for usage") {
+		t.Errorf("a typo in the settings: %v", err)
+	}
+}
+
+// However many SIGUSR2 come, neither the agent nor Envoy ends by one.
+func TestUpgradeAtManySignals(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	load, before := s.lightLoad(), s.pid("serving")
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for range 1000 {
+		<-ticker.C
+		s.Signal(syscall.SIGUSR2)
+	}
+	s.must(s.awaitStatus(upgradeLimit, "an upgrade", func(a agentStatus) bool { return a.Upgrades.Count > 0 && a.Upgrades.Pending == "" && a.Ready }))
+	if after := s.pid("serving"); after != before {
+		t.Errorf("Envoy %d serves, was %d", after, before)
+	}
+	lab.Unharmed(t, load)
 }
 
 // While a handover is under way an upgrade waits; once a stop has begun there is none.

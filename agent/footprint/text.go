@@ -13,8 +13,23 @@ import (
 // interval is how long text that was used once, by a scrape or a handover, stays in memory.
 const interval = 30 * time.Second
 
-// Keep calls DropText at each interval until ctx is done.
-func Keep(ctx context.Context) {
+// settling is how long after Envoy serves the agent shrinks: until then it answers the first probes, which a collection and a switch
+// of all threads would delay.
+const settling = time.Second
+
+// Keep calls Shrink a moment after serving is closed, with fork, and then DropText at each interval until ctx is done.
+func Keep(ctx context.Context, serving <-chan struct{}, fork func(func())) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-serving:
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settling):
+	}
+	Shrink(fork)
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	for {

@@ -184,7 +184,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 			r.report.notifier.notify("STOPPING=1")
 		}
 	})()
-	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
+	serving := latch{ch: make(chan struct{})}
 	recorder := flight.NewRecorder(filepath.Join(r.slot.Dir(), flightRecords), filepath.Join(r.slot.Name(), flightRecords), r.child.Remains, log)
 	supervisor := &agent.Agent{
 		Settings: r.config.Supervision,
@@ -201,7 +201,9 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 				r.forked.open()
 			}
 			recorder.Observe(s.Events, news)
-			settle(s)
+			if s.Counts[agent.Serving] > 0 {
+				serving.open()
+			}
 			if s.Failures > 0 { // the failure may have been before the fork
 				r.forked.open()
 			}
@@ -239,7 +241,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 		feeders.Go(func() { r.lookOnChange(feeding) })
 		r.followUpgrades(feeding, &feeders)
 		feeders.Go(func() { recorder.Run(feeding) })
-		feeders.Go(func() { footprint.Keep(feeding) })
+		feeders.Go(func() { footprint.Keep(feeding, serving.ch, r.process.Fork) })
 		feeders.Go(func() { r.report.notifier.live(feeding, r.loopAnswers) })
 		if os.Getpid() == 1 {
 			feeders.Go(func() { envoy.ReapOrphans(feeding, log) })
@@ -281,17 +283,6 @@ func (r *running) statusConfig() status.Config {
 // loopAnswers returns nil if the supervisor's loop answers.
 func (r *running) loopAnswers(ctx context.Context) error {
 	return agent.Tell(ctx, r.askCh, agent.Nothing)
-}
-
-// onceServing returns a function that calls do when an epoch serves for the first time, and never again: do costs a
-// garbage collection, and the supervisor reports its status at each step.
-func onceServing(do func()) func(agent.Status) {
-	var once sync.Once
-	return func(s agent.Status) {
-		if s.Counts[agent.Serving] > 0 {
-			once.Do(do)
-		}
-	}
 }
 
 // latch is a channel that is closed once.

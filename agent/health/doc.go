@@ -9,6 +9,9 @@
 //	   │ process stopped     └──────────▶ busy ── 60 s ─────────▶ replace
 //	   └──────────────────────────────────────────────────────▶ stopped: replace
 //
+// An Envoy that is busy with a response of discovery, as the relay knows, has 10 minutes, and its readiness keeps its last word as long:
+// its workers serve on.
+//
 // A condition becomes true at once. CDS and LDS stay received for the process's life, since any client may reset the
 // counters. Envoy does not serve without the conditions process, admin and listeners: they become false at once, or after
 // two seconds of silence. Files of certificates with a fault make the proxy degraded while Envoy holds a certificate from

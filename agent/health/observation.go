@@ -80,6 +80,7 @@ type Relayed struct {
 	Connected bool
 	Why       string    // why not
 	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
+	Applying  bool      // Envoy has a response that it has not answered yet
 }
 
 // Updates counts responses of discovery. A response with one bad resource counts as rejected, though Envoy accepts its

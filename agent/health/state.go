@@ -11,6 +11,9 @@ const (
 	silence   = 2 * time.Second  // without an answer: not ready, and a hang if the main thread uses no CPU meanwhile
 	busyBound = 60 * time.Second // a main thread that works this long without an answer hangs
 
+	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word.
+	applyBound = 10 * time.Minute
+
 	// certificateGrace is how long certificates that were valid may be faulty before the condition becomes false: Envoy
 	// serves on with those that it has, and a set that is written file by file is inconsistent for a moment.
 	certificateGrace = 5 * time.Second
@@ -165,7 +168,11 @@ func (s State) admin(o Observation, now time.Time) State {
 	if s.Answered.IsZero() {
 		return s // it is starting: its time limit is not known here
 	}
-	if now.Sub(s.Answered) >= silence {
+	bound := busyBound
+	if o.Relayed != nil && o.Relayed.Applying {
+		bound = applyBound
+	}
+	if applies := bound == applyBound && now.Sub(s.Advanced) < silence && now.Sub(s.Silent) < bound; now.Sub(s.Answered) >= silence && !applies {
 		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
 	}
 	if o.Deaf { // no longer ready at once; the kill waits for silence, since the process may be about to exit
@@ -175,16 +182,16 @@ func (s State) admin(o Observation, now time.Time) State {
 		}
 		return s
 	}
-	return s.hang(now)
+	return s.hang(now, bound)
 }
 
-// hang counts time between observations only: none is made while the whole machine is stopped.
-func (s State) hang(now time.Time) State {
+// hang counts time between observations only: none is made while the whole machine is stopped. bound is how long the main thread may work.
+func (s State) hang(now time.Time, bound time.Duration) State {
 	switch {
 	case now.Sub(s.Advanced) >= silence:
 		s.Hang, s.Replace = HangSilent, true
 	case now.Sub(s.Silent) >= silence:
-		s.Hang, s.Replace = HangBusy, now.Sub(s.Silent) >= busyBound
+		s.Hang, s.Replace = HangBusy, now.Sub(s.Silent) >= bound
 	}
 	return s
 }

@@ -251,6 +251,16 @@ func TestHang(t *testing.T) {
 	for i := range 65 {
 		working = append(working, seen{time.Duration(i) * s, mute(s + time.Duration(i))})
 	}
+	applies := func(cpu time.Duration) Observation {
+		o := mute(cpu)
+		o.Relayed = &Relayed{Connected: true, Applying: true}
+		return o
+	}
+	applyingDeaf := func(cpu time.Duration) Observation { o := applies(cpu); o.Deaf = true; return o }
+	applying := []seen{{0, serving()}}
+	for i := range 605 {
+		applying = append(applying, seen{time.Duration(1+i) * s, applies(s + time.Duration(i))})
+	}
 	for _, test := range []struct {
 		name     string
 		sequence []seen
@@ -285,12 +295,51 @@ func TestHang(t *testing.T) {
 		{"let go by a debugger, and silent", []seen{{0, serving()}, {s, traced}, {9 * s, mute(s)}, {11 * s, mute(s)}}, HangSilent, true},
 		{"gone", []seen{{0, serving()}, {s, stopped}, {2 * s, Observation{}}}, HangNone, false},
 		{"another process", []seen{{0, serving()}, {s, stopped}, {2 * s, but(func(o *Observation) { o.Pid = 8 })}}, HangNone, false},
+		{"applies configuration for 10 minutes", applying[:600], HangBusy, false},
+		{"applies it for longer", applying, HangBusy, true},
+		{"applies it, and does nothing", append(applying[:100:100], seen{102 * s, applies(s)}), HangSilent, true},
+		{"has applied it, and is busy all the same", append(applying[:100:100], seen{100 * s, mute(200 * s)}), HangBusy, true},
+		{"applies it, and nobody listens", []seen{{0, serving()}, {s, applyingDeaf(2 * s)}, {3 * s, applyingDeaf(3 * s)}}, HangDeaf, true},
+		{"applies it, stopped", append(applying[:9:9], seen{9 * s, stopped}), HangStopped, true},
+		{"has applied it, and answers", append(applying[:100:100], seen{100 * s, serving()}), HangNone, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if v := verdict(test.sequence); v.Hang != test.want || v.Replace != test.replace {
 				t.Errorf("hang %q, replace %v; want %q, %v", v.Hang, v.Replace, test.want, test.replace)
 			}
 		})
+	}
+}
+
+// An Envoy that applies configuration keeps its readiness: what it serves is served on by its workers.
+func TestReadyWhileItApplies(t *testing.T) {
+	s := time.Second
+	applies := func(cpu time.Duration) Observation {
+		o := mute(cpu)
+		o.Relayed = &Relayed{Connected: true, Applying: true}
+		return o
+	}
+	sequence := []seen{{0, serving()}}
+	for i := range 605 {
+		sequence = append(sequence, seen{time.Duration(1+i) * s, applies(s + time.Duration(i))})
+	}
+	unready := but(func(o *Observation) { o.Answer.Ready = false })
+	for name, test := range map[string]struct {
+		sequence []seen
+		ready    bool
+	}{
+		"for a minute":            {sequence[:60], true},
+		"for ten minutes":         {sequence[:600], true},
+		"for longer":              {sequence, false},
+		"it was not ready":        {append([]seen{{0, unready}}, sequence[1:60]...), false},
+		"it does nothing":         {append(sequence[:60:60], seen{62 * s, applies(s)}), false},
+		"busy, with all answered": {append(sequence[:60:60], seen{60 * s, mute(99 * s)}), false},
+		"busy, and answers again": {append(sequence[:60:60], seen{60 * s, serving()}), true},
+		"busy, without the relay": {[]seen{{0, serving()}, {s, mute(s)}, {3 * s, mute(2 * s)}}, false},
+	} {
+		if v := verdict(test.sequence); v.Ready != test.ready {
+			t.Errorf("%s: ready %v: %s", name, v.Ready, v.Reason())
+		}
 	}
 }
 

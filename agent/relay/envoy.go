@@ -20,6 +20,7 @@ type State struct {
 	Ended     int64     // streams that have ended
 	Why       string    // the last failure; empty when connected
 	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
+	Applying  int       // responses on its stream that Envoy has not answered yet
 }
 
 // envoy is what is known of a process.
@@ -98,6 +99,7 @@ func (e *envoy) request(r lastgood.Request, now time.Time) {
 	}
 	if r.Nonce != "" {
 		e.got[r.Type] = true
+		e.state.Applying = max(0, e.state.Applying-1)
 	}
 	if r.Nonce != "" && !r.Refused {
 		e.accepted[r.Type] = true
@@ -155,7 +157,7 @@ func (e *envoy) answered() {
 
 func (e *envoy) ended() {
 	e.change(func(s *State) {
-		s.Connected = false
+		s.Connected, s.Applying = false, 0
 		s.Ended++
 	})
 }

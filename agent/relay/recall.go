@@ -46,6 +46,7 @@ func (s *stream) recall(ctx context.Context, m *lastgood.Loaded, kept []request,
 			s.relay.config.Log.Error("Envoy refuses a part of the last good configuration", "type", r.Type, "err", r.Refusal)
 		}
 		for _, a := range answers.Request(r.Request) {
+			s.envoy.change(func(state *State) { state.Applying++ })
 			if err := m.Send(s.out, a, s.session); err != nil {
 				return err
 			}

@@ -258,6 +258,7 @@ func (s *stream) copy(from io.Reader, size int, buffer []byte) error {
 		s.contacted = now
 		s.session.Contact(now)
 	}
+	s.envoy.change(func(state *State) { state.Applying++ })
 	if _, err := s.out.Write(frame.Head(size)); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ var variables = []struct{ name, what string }{
 	{"ISTIO_META_DNS_CAPTURE", "true where the pod's DNS is redirected to Envoy, which answers the names of the mesh"},
 	{"ISTIO_META_DNS_AUTO_ALLOCATE", "false for no addresses of services that have none, with DNS_CAPTURE (default: they get some)"},
 	{"ISTIO_META_DNS_FILTER", "true where Envoy itself answers captured DNS (default: true with DNS_CAPTURE)"},
+	{"ISTIO_META_HTTP10", "1 where Envoy serves HTTP/1.0, which is answered 426 otherwise"},
 	{"ISTIO_META_NODE_NAME", "the name of the machine or Node, for what is local to it"},
 	{"ISTIO_META_WORKLOAD_NAME", "the workload's name in metrics (default: made from POD_NAME, or --id)"},
 	{"ISTIO_META_UNPRIVILEGED_POD", "true where Envoy cannot bind ports below 1024: discovery leaves such listeners out, and notes it"},

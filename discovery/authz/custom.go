@@ -42,7 +42,8 @@ const (
 // that it does not enforce, whether a policy names the request, and the second then asks the provider. Where there is no
 // provider to ask, or more than one, what the policies name is denied.
 //
-// A provider of HTTP is not asked about connections: those that a rule names without a condition of HTTP are denied.
+// A provider of HTTP is not asked about connections: those that a rule names without a condition of HTTP are denied. Where
+// HTTP is detected, what is not may still be a request of HTTP to the workload: there rules with such a condition deny.
 func custom(policies []model.Policy, at Proxy) (g Guard) {
 	known := at.Authorizers
 	var of []model.Policy
@@ -64,6 +65,10 @@ func custom(policies []model.Policy, at Proxy) (g Guard) {
 	denial := Filter{tcpFilter, pack(&tcprbacv3.RBAC{Rules: connections, StatPrefix: tcpStats})}
 	if asked < 0 {
 		return Guard{HTTP: []Filter{{httpFilter, pack(&httprbacv3.RBAC{Rules: requests})}}, TCP: []Filter{denial}}
+	}
+	unseen, _ := rules{domains: at.TrustDomains, tcp: true, ofHTTP: true}.both(of, rbacv3.RBAC_DENY)
+	if len(unseen.GetPolicies()) > 0 {
+		g.Undetected = []Filter{{tcpFilter, pack(&tcprbacv3.RBAC{Rules: unseen, StatPrefix: tcpStats})}}
 	}
 	a := known[asked]
 	prefix := customRules + a.Provider.GetName() + "-"

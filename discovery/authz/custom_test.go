@@ -38,22 +38,25 @@ func TestCustom(t *testing.T) {
 	dry := policy("d", "g", path)
 	dry.DryRun = true
 	for name, test := range map[string]struct {
-		policies  []model.Policy
-		http, tcp string
+		policies              []model.Policy
+		http, tcp, undetected string
 	}{
-		"none":           {nil, "", ""},
-		"a dry run":      {[]model.Policy{dry}, "", ""},
-		"one beside it":  {[]model.Policy{dry, policy("p", "h", path)}, "names p0, asks to h after istio-ext-authz-h-", "denies "},
-		"of HTTP":        {[]model.Policy{policy("p", "h", path, port)}, "names p0 p1, asks to h after istio-ext-authz-h-", "denies p1"},
-		"of gRPC":        {[]model.Policy{policy("p", "g", path, port)}, "names p0 p1, asks to g after istio-ext-authz-g-", "names p0 p1, asks to g after istio-ext-authz-g-"},
-		"unknown":        {[]model.Policy{policy("p", "x", path, port)}, "denies p0 p1", "denies p0 p1"},
-		"two":            {[]model.Policy{policy("p", "g", path), policy("q", "h", port)}, "denies p0 q0", "denies p0 q0"},
-		"two of one":     {[]model.Policy{policy("p", "g", path), policy("q", "g", port)}, "names p0 q0, asks to g after istio-ext-authz-g-", "names p0 q0, asks to g after istio-ext-authz-g-"},
-		"without a name": {[]model.Policy{policy("p", "", path)}, "denies p0", "denies p0"},
+		"none":           {nil, "", "", ""},
+		"a dry run":      {[]model.Policy{dry}, "", "", ""},
+		"one beside it":  {[]model.Policy{dry, policy("p", "h", path)}, "names p0, asks to h after istio-ext-authz-h-", "denies ", "denies p0"},
+		"of HTTP":        {[]model.Policy{policy("p", "h", path, port)}, "names p0 p1, asks to h after istio-ext-authz-h-", "denies p1", "denies p0 p1"},
+		"of gRPC":        {[]model.Policy{policy("p", "g", path, port)}, "names p0 p1, asks to g after istio-ext-authz-g-", "names p0 p1, asks to g after istio-ext-authz-g-", "denies p0 p1"},
+		"unknown":        {[]model.Policy{policy("p", "x", path, port)}, "denies p0 p1", "denies p0 p1", ""},
+		"two":            {[]model.Policy{policy("p", "g", path), policy("q", "h", port)}, "denies p0 q0", "denies p0 q0", ""},
+		"two of one":     {[]model.Policy{policy("p", "g", path), policy("q", "g", port)}, "names p0 q0, asks to g after istio-ext-authz-g-", "names p0 q0, asks to g after istio-ext-authz-g-", "denies p0 q0"},
+		"ports only":     {[]model.Policy{policy("p", "h", &security.Rule{To: port.To[:1]}, path)}, "names p0 p1, asks to h after istio-ext-authz-h-", "denies p0", "denies p1"},
+		"by a header":    {[]model.Policy{policy("p", "g", &security.Rule{When: []*security.Condition{{Key: "request.headers[a]", Values: []string{"b"}}}})}, "names p0, asks to g after istio-ext-authz-g-", "names p0, asks to g after istio-ext-authz-g-", "denies p0"},
+		"by an address":  {[]model.Policy{policy("p", "g", &security.Rule{When: []*security.Condition{{Key: "source.ip", Values: []string{"10.0.0.1"}}}})}, "names p0, asks to g after istio-ext-authz-g-", "names p0, asks to g after istio-ext-authz-g-", ""},
+		"without a name": {[]model.Policy{policy("p", "", path)}, "denies p0", "denies p0", ""},
 	} {
 		g := Of(test.policies, Proxy{Authorizers: known})
-		if http, tcp := tell(t, g.HTTP), tell(t, g.TCP); http != test.http || tcp != test.tcp {
-			t.Errorf("%s: %q, %q, want %q, %q", name, http, tcp, test.http, test.tcp)
+		if http, tcp, undetected := tell(t, g.HTTP), tell(t, g.TCP), tell(t, g.Undetected); http != test.http || tcp != test.tcp || undetected != test.undetected {
+			t.Errorf("%s: %q, %q, %q, want %q, %q, %q", name, http, tcp, undetected, test.http, test.tcp, test.undetected)
 		}
 	}
 }

@@ -22,7 +22,10 @@ type Filter struct {
 }
 
 // Guard has the filters that keep requests from a workload, in their order.
-type Guard struct{ HTTP, TCP []Filter }
+type Guard struct {
+	HTTP, TCP  []Filter
+	Undetected []Filter // before those of TCP, where connections that are not detected as HTTP may be requests all the same
+}
 
 // Names of Envoy's filters, and the prefixes of what they count of a dry run, which are Istio's.
 const (
@@ -93,6 +96,9 @@ func (r rules) both(policies []model.Policy, action rbacv3.RBAC_Action) (enforce
 			continue // it lets nobody in
 		}
 		for i, rule := range p.Spec.GetRules() {
+			if r.ofHTTP && !model.AboutHTTP(rule) {
+				continue
+			}
 			if made := r.policy(p, rule); made != nil {
 				(*to).Policies[ruleName(p, i)] = made
 			}

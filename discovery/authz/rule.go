@@ -17,6 +17,7 @@ type rules struct {
 	allow   bool     // a rule that is not understood lets nobody in; else it denies more
 
 	requests bool // what has a condition of HTTP is about requests only: it matches no connection
+	ofHTTP   bool // only the rules that have such a condition
 }
 
 // test is one condition of a rule: a value is one of values, or of none if that is empty, and none of not.

@@ -67,6 +67,9 @@ func (j *judge) at(sent Outcome, e Endpoint, r Request) arrival {
 	if r.TLS && !e.hello.encrypted {
 		e.hello = r.hello() // the proxy of the client passes it on
 	}
+	if e.hello.encrypted && sent.Path != "" && e.hello.marked != nil {
+		e.hello.protocols = e.hello.marked
+	}
 	to, err := netip.ParseAddrPort(e.Address)
 	switch {
 	case s.Absent != "":

@@ -10,6 +10,8 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // hello is how a connection to an endpoint begins.
@@ -18,6 +20,7 @@ type hello struct {
 	mutual    bool // with a certificate
 	server    string
 	protocols []string                   // ALPN
+	marked    []string                   // the same for a request; nil if it is no other
 	names     []*matcherv3.StringMatcher // one of which the server's certificate must have; nil for any
 	other     string                     // the name of a transport socket that is not judged
 }
@@ -36,7 +39,9 @@ func helloTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) hello {
 			break
 		}
 	}
-	return helloOf(socket)
+	h := helloOf(socket)
+	h.marked = xds.MarkedALPN(c)
+	return h
 }
 
 func helloOf(socket *corev3.TransportSocket) hello {

@@ -58,6 +58,7 @@ func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthenticati
 			j.note(NoKeys, meta, index("spec.jwtRules", i)+".jwksUri", "the keys at %s are not known yet: each token of %s is refused; /ready?verbose of discovery says why they could not be fetched", KeySetName(uri), r.Issuer)
 		}
 	}
+	j.undeclared(meta, labels, "spec.jwtRules", "reaches the workload with whatever tokens and headers of claims it has")
 	j.guards(meta, labels)
 }
 

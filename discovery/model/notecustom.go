@@ -50,6 +50,9 @@ func (j *judge) customPolicy(meta Meta, p *security.AuthorizationPolicy) {
 		j.note(NotHTTP2, meta, "spec.provider.name", "%q is asked by gRPC, and port %d of %s is not one of HTTP/2: no question arrives; want the port named grpc or http2, or a "+
 			"DestinationRule of it with h2UpgradePolicy UPGRADE", name, port, host)
 	}
+	if slices.ContainsFunc(p.Rules, AboutHTTP) {
+		j.undeclared(meta, labels, "spec.rules", "is closed, for it may be a request that the rules name")
+	}
 	if opens {
 		j.note(FailsOpen, meta, "spec.provider.name", "%q has failOpen: while it cannot be asked, what the rules name is let in; want failOpen false to keep it out", name)
 	}

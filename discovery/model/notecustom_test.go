@@ -91,3 +91,59 @@ func TestCustomPoliciesAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// A policy of HTTP has a note where its workloads have a port at which HTTP is only detected.
+func TestUndeclaredPortsAreNoted(t *testing.T) {
+	service := func(name string, ports ...*networking.ServicePort) *model.Object {
+		return object("ServiceEntry", name, 1, &networking.ServiceEntry{
+			Hosts: []string{strings.ReplaceAll(name, "/", ".") + ".test"}, Resolution: networking.ServiceEntry_STATIC, Location: networking.ServiceEntry_MESH_INTERNAL,
+			Ports: ports, Endpoints: []*networking.WorkloadEntry{{Address: "10.0.0.1", Labels: map[string]string{"app": "web"}}},
+		})
+	}
+	web := service("shop/web", &networking.ServicePort{Number: 80, Name: "http", Protocol: "HTTP"}, &networking.ServicePort{Number: 81, Name: "web"}, &networking.ServicePort{Number: 82, Name: "any"})
+	declared := service("bank/web", &networking.ServicePort{Number: 80, Name: "http", Protocol: "HTTP"}, &networking.ServicePort{Number: 90, Name: "tcp", Protocol: "TCP"})
+	custom := func(name, app string, rule *security.Rule) *model.Object {
+		return object("AuthorizationPolicy", name, 1, &security.AuthorizationPolicy{
+			Action: security.AuthorizationPolicy_CUSTOM, Rules: []*security.Rule{rule}, Selector: &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"app": app}},
+			ActionDetail: &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: "good"}},
+		})
+	}
+	settings := object("MeshConfig", "istio-system/m", 1, &meshconfig.MeshConfig{ExtensionProviders: []*meshconfig.MeshConfig_ExtensionProvider{
+		{Name: "good", Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzHttp{
+			EnvoyExtAuthzHttp: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationHttpProvider{Service: "bank.web.test", Port: 80},
+		}},
+	}})
+	path := &security.Rule{To: []*security.Rule_To{{Operation: &security.Operation{NotPaths: []string{"/a"}}}}}
+	tokens := func(name string) *model.Object {
+		return object("RequestAuthentication", name, 1, &security.RequestAuthentication{JwtRules: []*security.JWTRule{{Issuer: "a", Jwks: "{}"}}})
+	}
+	for name, test := range map[string]struct {
+		policy *model.Object
+		want   string // how the message begins, and what of bytes it says
+		bytes  string
+	}{
+		"a path":              {custom("shop/p", "web", path), "port 81 of shop.web.test and 1 more: ", "is closed"},
+		"of the root":         {custom("istio-system/p", "web", path), "port 81 of shop.web.test and 1 more: ", "is closed"},
+		"a header":            {custom("shop/p", "web", &security.Rule{When: []*security.Condition{{Key: "request.headers[a]", Values: []string{"b"}}}}), "port 81 ", "is closed"},
+		"an address":          {custom("shop/p", "web", &security.Rule{When: []*security.Condition{{Key: "source.ip", Values: []string{"10.0.0.1"}}}}), "", ""},
+		"other workloads":     {custom("shop/p", "db", path), "", ""},
+		"declared ports":      {custom("bank/p", "web", path), "", ""},
+		"tokens":              {tokens("shop/t"), "port 81 of shop.web.test and 1 more: ", "reaches the workload"},
+		"tokens, declared":    {tokens("bank/t"), "", ""},
+		"tokens of the root":  {tokens("istio-system/t"), "port 81 ", "reaches the workload"},
+		"tokens of elsewhere": {tokens("else/t"), "", ""},
+	} {
+		var got []string
+		for _, n := range meshOf(test.policy, settings, web, declared).Notes() {
+			if n.Code == model.UndeclaredPort {
+				got = append(got, n.Message)
+			}
+		}
+		if test.want == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || !strings.HasPrefix(got[0], test.want) || !strings.Contains(got[0], test.bytes) {
+			t.Errorf("%s: the notes are %q, want %q ... %q", name, got, test.want, test.bytes)
+		}
+	}
+}

@@ -179,6 +179,7 @@ const (
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
 	FailsOpen        Code = "fails-open"        // it lets in unasked what it names while its provider is away
 	NotHTTP2         Code = "not-http2"         // a provider of gRPC is asked at a port that is not of HTTP/2
+	UndeclaredPort   Code = "undeclared-port"   // HTTP is detected at a port, and a policy of HTTP does not read what is not
 	NoKeys           Code = "no-keys"           // keys that it names by address are not known yet
 	ClosedPolicy     Code = "closed-policy"     // it has an error, and closes what it may have named
 	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one

@@ -1,8 +1,13 @@
 package xds
 
 import (
+	"strings"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commonstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -64,7 +69,48 @@ func (t target) peerSockets() []*clusterv3.Cluster_TransportSocketMatch {
 	}
 }
 
-// peerALPN returns the protocols that the cluster offers. The first one tells the server what the connection carries.
+// marksHTTP returns the filter by which a request that leads to a cluster with a mark replaces the protocols that the cluster offers.
+// Envoy's own requests, such as mirrored ones, do not pass it.
+func marksHTTP() *hcmv3.HttpFilter {
+	return httpFilter("envoy.filters.http.set_filter_state", &statev3.Config{OnRequestHeaders: []*commonstatev3.FilterStateValue{{
+		Key: &commonstatev3.FilterStateValue_ObjectKey{ObjectKey: "envoy.network.application_protocols"},
+		Value: &commonstatev3.FilterStateValue_FormatString{FormatString: &corev3.SubstitutionFormatString{
+			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+				Specifier: &corev3.DataSource_InlineString{InlineString: "%METADATA(CLUSTER:" + markOf + ":" + markKey + ")%"},
+			}},
+			OmitEmptyValues: true,
+		}},
+		SkipIfEmpty: true,
+	}}})
+}
+
+// The metadata of a cluster of which a server's proxy learns by ALPN, request by request, that a connection carries HTTP.
+const (
+	markOf  = "pilotlight"
+	markKey = "alpn"
+)
+
+// mark returns the metadata of a cluster that offers protocols: where the server's proxy would take requests for bytes.
+func (t target) mark(offered []string) *corev3.Metadata {
+	if t.port.Protocol != model.Unknown || len(offered) != 1 || t.view.Proxyless {
+		return nil
+	}
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{markOf: {Fields: map[string]*structpb.Value{
+		markKey: structpb.NewStringValue("istio-http/1.1," + meshALPN),
+	}}}}
+}
+
+// MarkedALPN returns the protocols that a request offers instead of those of its cluster; nil for these.
+func MarkedALPN(c *clusterv3.Cluster) []string {
+	text := c.GetMetadata().GetFilterMetadata()[markOf].GetFields()[markKey].GetStringValue()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// peerALPN returns the protocols that the cluster offers. The first one tells the server what the connection carries: at a port without a
+// declared protocol that is bytes, unless marksHTTP replaces it.
 func (t target) peerALPN() []string {
 	switch options := t.policy.httpOptions(t); {
 	case options.explicitHTTP2():

@@ -40,10 +40,12 @@ func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 }
 
 func newBuilder(last, sibling *Resources, m *model.Mesh, v Outbound) *builder {
-	return &builder{
+	b := &builder{
 		mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())},
 		scope: m.Scope(v.Namespace, v.Labels()), seen: observe(m.Settings(), tracerOf(m, v.Namespace), bySource.reports(v.Reports)),
 	}
+	b.seen.http10, b.seen.marks = v.HTTP10, v.Identity.Certified
+	return b
 }
 
 // finish adds listeners and routes to the clusters.

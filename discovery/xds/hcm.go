@@ -34,11 +34,22 @@ const (
 	proxyMark = 1337
 )
 
-// observed holds the access logs and tracing of every connection manager and TCP proxy of a mesh.
+// observed holds the access logs and tracing of every connection manager and TCP proxy of a mesh, and which HTTP they take.
 type observed struct {
 	logs    []*accesslogv3.AccessLog // of the mesh
 	reports reports
 	tracing *hcmv3.HttpConnectionManager_Tracing // nil for none
+	http10  bool                                 // HTTP/1.0 is served, and not answered 426
+	guarded bool                                 // policies of HTTP count: HTTP/1.0 is HTTP too, where it would be bytes otherwise
+	marks   bool                                 // requests are marked as HTTP for the servers' proxies
+}
+
+// detected returns the application protocols of connections in which the HTTP inspector detects HTTP.
+func (o observed) detected() []string {
+	if o.http10 || o.guarded {
+		return []string{"http/1.0", "http/1.1", "h2c"}
+	}
+	return []string{"http/1.1", "h2c"}
 }
 
 // newHCM returns the settings that all connection managers have in common. Paths are normalized as in Istio, so that
@@ -53,6 +64,9 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 		Tracing:           o.tracing,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
+	if o.http10 {
+		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
+	}
 	if direction == corev3.TrafficDirection_INBOUND {
 		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
 	} else { // not for inbound: these filters are applied where a call starts
@@ -60,6 +74,9 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 			httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
 			httpFilter(faultFilter, &faultv3.HTTPFault{}),
 			httpFilter(corsFilter, &corsv3.Cors{}),
+		}
+		if o.marks {
+			m.HttpFilters = append(m.HttpFilters, marksHTTP())
 		}
 		m.StripTrailingHostDot = true // "reviews.default.svc.cluster.local." is the same host
 	}
@@ -121,12 +138,10 @@ func httpInspector() *listenerv3.ListenerFilter {
 }
 
 // httpChain returns a filter chain for connections in which the HTTP inspector detected HTTP.
-func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
+func (o observed) httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
-		FilterChainMatch: &listenerv3.FilterChainMatch{
-			TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.1", "h2c"},
-		},
-		Filters: filters,
+		FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer", ApplicationProtocols: o.detected()},
+		Filters:          filters,
 	}
 }
 

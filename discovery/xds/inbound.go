@@ -110,7 +110,9 @@ func (in InboundInputs) Build() *Resources {
 	if v.Proxyless {
 		return in.serverListeners()
 	}
+	guards := policyFiltersOf(in.policies, in.mesh, authz.Proxy{Authorizers: in.authorizers})
 	seen := observe(in.mesh, in.tracer, byDestination.reports(v.Reports))
+	seen.http10, seen.guarded = v.HTTP10, len(guards.http) > 0
 	var intercepted []inboundPort
 	for _, p := range in.ports() {
 		r.Clusters = append(r.Clusters, p.cluster(v.family(), in.mesh))
@@ -127,9 +129,30 @@ func (in InboundInputs) Build() *Resources {
 	for _, l := range r.Listeners {
 		seen.addRefused(l)
 	}
-	policyFiltersOf(in.policies, in.mesh, authz.Proxy{Authorizers: in.authorizers}).protect(r.Listeners)
+	guards.protect(r.Listeners)
+	guards.undetectedAt(r.Listeners, in.asked())
 	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
 	return r.normalize()
+}
+
+// asked returns the workload's ports at which it is a provider of MeshConfig: questions and spans are no requests that a program sends, so
+// that no proxy marks them as HTTP in mutual TLS.
+func (in InboundInputs) asked() (ports []uint32) {
+	zipkin, otel := in.tracer.GetZipkin(), in.tracer.GetOpentelemetry()
+	clusters := []string{outboundName(zipkin.GetPort()+otel.GetPort(), "", in.mesh.Domain.Qualify(zipkin.GetService()+otel.GetService(), "default"))}
+	for _, a := range in.authorizers {
+		clusters = append(clusters, a.Cluster)
+	}
+	for _, s := range in.services {
+		for _, e := range s.Endpoints {
+			for _, p := range s.Ports {
+				if in.view.Owns(e.Address) && slices.Contains(clusters, outboundName(p.Number, "", s.Host)) {
+					ports = append(ports, e.PortOn(p))
+				}
+			}
+		}
+	}
+	return ports
 }
 
 // listener returns a listener that the proxy binds, for traffic to the workload.
@@ -157,11 +180,11 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 		return []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{seen.tcpTo(blackHoleCluster)}}}
 	case p.guard.inspects():
 		return entrance{
-			protocol: p.protocol, tcp: seen.tcpTo(p.name()), socket: p.socket,
+			protocol: p.protocol, detected: seen.detected(), tcp: seen.tcpTo(p.name()), socket: p.socket,
 			http: func(mutual bool) *listenerv3.Filter { return p.http(seen, statPrefix, mutual) },
 		}.chains(p.guard)
 	case p.protocol == model.Unknown:
-		return sniffed(httpChain(p.http(seen, statPrefix, false)), nil,
+		return sniffed(seen.httpChain(p.http(seen, statPrefix, false)), nil,
 			&listenerv3.FilterChain{Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}})
 	}
 	chain := &listenerv3.FilterChain{}

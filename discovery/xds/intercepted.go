@@ -95,11 +95,11 @@ func (in InboundInputs) inspects(ports []inboundPort) bool {
 // others. It returns the former of which no TLS is detected.
 func (in InboundInputs) undeclared(seen observed, l *listenerv3.Listener, ports []inboundPort) (unguarded []uint32) {
 	to := entrance{
-		protocol: model.Unknown, tcp: seen.tcpTo(inboundPassthroughCluster),
+		protocol: model.Unknown, detected: seen.detected(), tcp: seen.tcpTo(inboundPassthroughCluster),
 		http: func(mutual bool) *listenerv3.Filter { return undeclaredHTTP(seen, mutual) },
 	}
 	if !in.guarded(ports) {
-		c := httpChain(to.http(false))
+		c := seen.httpChain(to.http(false))
 		c.Name = undeclaredHTTPChain
 		l.FilterChains = append(l.FilterChains, c)
 		l.DefaultFilterChain = &listenerv3.FilterChain{Name: undeclaredTCPChain, Filters: []*listenerv3.Filter{to.tcp}}

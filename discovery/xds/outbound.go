@@ -206,7 +206,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 		manager.RouteSpecifier = fetched(l.http)
 		if l.sniff || l.fallback != nil || !l.bind {
 			out.ListenerFilters = append(out.ListenerFilters, httpInspector())
-			out.FilterChains = sniffed(httpChain(networkFilter(hcmFilter, manager)), ranges(l.ranges), out.FilterChains...)
+			out.FilterChains = sniffed(ls.seen.httpChain(networkFilter(hcmFilter, manager)), ranges(l.ranges), out.FilterChains...)
 		} else {
 			fallback = networkFilter(hcmFilter, manager) // all connections to it are HTTP
 		}

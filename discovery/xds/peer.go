@@ -52,6 +52,7 @@ func peerALPN() []string { return append(tcpPeerALPN(), httpPeerALPN()...) }
 // entrance is where connections to one port of the workload, or to all ports that nobody declares, lead.
 type entrance struct {
 	protocol model.Protocol
+	detected []string // the application protocols of HTTP that is detected
 	http     func(mutual bool) *listenerv3.Filter
 	tcp      *listenerv3.Filter
 	socket   *corev3.TransportSocket // of mutual TLS
@@ -81,7 +82,7 @@ func (e entrance) chains(g guard) []*listenerv3.FilterChain {
 		return []*listenerv3.FilterChain{mutual(e.tcp)}
 	case e.protocol == model.Unknown:
 		out := []*listenerv3.FilterChain{
-			plain("raw_buffer", e.http(false), "http/1.1", "h2c"), plain("raw_buffer", e.tcp), plain("tls", e.tcp),
+			plain("raw_buffer", e.http(false), e.detected...), plain("raw_buffer", e.tcp), plain("tls", e.tcp),
 		}
 		if g == guardBoth {
 			out = append([]*listenerv3.FilterChain{mutual(e.http(true), httpPeerALPN()...), mutual(e.tcp, tcpPeerALPN()...)}, out...)

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -15,8 +16,9 @@ import (
 
 // policyFilters holds the filters of a workload's policies.
 type policyFilters struct {
-	http []*hcmv3.HttpFilter
-	tcp  []*listenerv3.Filter
+	http       []*hcmv3.HttpFilter
+	tcp        []*listenerv3.Filter
+	undetected []*listenerv3.Filter // before tcp, where HTTP is detected and was not
 }
 
 func policyFiltersOf(policies []model.Policy, mesh model.Settings, at authz.Proxy) (g policyFilters) {
@@ -25,10 +27,15 @@ func policyFiltersOf(policies []model.Policy, mesh model.Settings, at authz.Prox
 	for _, f := range made.HTTP {
 		g.http = append(g.http, &hcmv3.HttpFilter{Name: f.Name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.Config}})
 	}
-	for _, f := range made.TCP {
-		g.tcp = append(g.tcp, &listenerv3.Filter{Name: f.Name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.Config}})
-	}
+	g.tcp, g.undetected = listenerFilters(made.TCP), listenerFilters(made.Undetected)
 	return g
+}
+
+func listenerFilters(made []authz.Filter) (out []*listenerv3.Filter) {
+	for _, f := range made {
+		out = append(out, &listenerv3.Filter{Name: f.Name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.Config}})
+	}
+	return out
 }
 
 // authorizersOf returns the providers that policies name and that the proxies of a namespace can ask.
@@ -70,6 +77,36 @@ func (g policyFilters) protect(listeners []*listenerv3.Listener) {
 			l.DefaultFilterChain.Filters = g.before(l.DefaultFilterChain.Filters)
 		}
 	}
+}
+
+// undetectedAt has each chain for bytes of a workload's listeners begin with the filters for what is not detected, where its port has a
+// chain for HTTP too: a request that Envoy takes for bytes reaches the workload as it is. open are the ports at which it stays open.
+func (g policyFilters) undetectedAt(listeners []*listenerv3.Listener, open []uint32) {
+	if len(g.undetected) == 0 {
+		return
+	}
+	for _, l := range listeners {
+		ofHTTP := map[uint32]bool{}
+		all := slices.Clone(l.FilterChains)
+		if l.DefaultFilterChain != nil {
+			all = append(all, l.DefaultFilterChain)
+		}
+		port := func(c *listenerv3.FilterChain) uint32 {
+			return cmp.Or(c.GetFilterChainMatch().GetDestinationPort().GetValue(), l.GetAddress().GetSocketAddress().GetPortValue())
+		}
+		for _, c := range all {
+			ofHTTP[port(c)] = ofHTTP[port(c)] || takesHTTP(c)
+		}
+		for _, c := range all {
+			if ofHTTP[port(c)] && !takesHTTP(c) && !slices.Contains(open, port(c)) {
+				c.Filters = append(slices.Clone(g.undetected), c.Filters...)
+			}
+		}
+	}
+}
+
+func takesHTTP(c *listenerv3.FilterChain) bool {
+	return slices.ContainsFunc(c.Filters, func(f *listenerv3.Filter) bool { return f.Name == hcmFilter })
 }
 
 // before returns the filters of a chain behind those of policies: those of requests within each connection manager, and

@@ -145,7 +145,7 @@ func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 func (b *builder) httpProxyListener() *listenerv3.Listener {
 	name := listenerName(b.view.Family.loopback(), uint32(b.view.HTTPProxyPort))
 	manager := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
-	manager.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true)}
+	manager.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true), AcceptHttp_10: b.seen.http10}
 	manager.RouteSpecifier = fetched(httpProxyRoute)
 	if b.view.explicit() && !b.scope.OutboundPolicy().RegistryOnly {
 		forwardByName(manager, b.view.Family)

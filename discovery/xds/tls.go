@@ -53,7 +53,7 @@ func verifiesHost(tls *networking.ClientTLSSettings) bool {
 func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	tls := p.tls
 	if tls == nil && t.automatic() {
-		c.TransportSocketMatches = t.peerSockets()
+		c.TransportSocketMatches, c.Metadata = t.peerSockets(), t.mark(t.peerALPN())
 	}
 	if tls.GetMode() == networking.ClientTLSSettings_DISABLE || tls == nil {
 		return
@@ -79,6 +79,7 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 			names = t.mesh.SubjectsOfEndpoints(t.service)
 		}
 		t.view.Identity.setOwn(context.CommonTlsContext, validation{names: names})
+		c.Metadata = t.mark(context.CommonTlsContext.AlpnProtocols)
 	case networking.ClientTLSSettings_MUTUAL:
 		t.view.Identity.setCertificate(context.CommonTlsContext, tls.ClientCertificate, tls.PrivateKey, tls.CredentialName)
 		t.view.Identity.setValidation(context.CommonTlsContext, t.clientValidation(tls))

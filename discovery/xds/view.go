@@ -36,6 +36,7 @@ type Outbound struct {
 	Own           model.OwnPorts
 	AutoAddresses bool // DNS answers the automatic addresses of services without an address
 	AnswersDNS    bool // the proxy answers DNS itself
+	HTTP10        bool // it serves HTTP/1.0
 	Reports       node.Reports
 	own           string // its addresses, comma-separated; In keeps those that some endpoint of another namespace has
 	labels        string // JSON with sorted keys, since a map is not comparable
@@ -52,6 +53,7 @@ type Inbound struct {
 	labels    string
 
 	Unprivileged bool
+	HTTP10       bool // as in Outbound
 	Own          model.OwnPorts
 	Reports      node.Reports
 	Identity
@@ -63,7 +65,7 @@ func ViewOf(p Proxy) View {
 	labels := encodeLabels(p.Metadata.Labels)
 	ips := append([]string{p.ID.IP}, p.Metadata.InstanceIPs...)
 	all := strings.Join(ips, ",")
-	unprivileged, own := p.text("UNPRIVILEGED_POD") == "true", p.ownPorts()
+	unprivileged, http10, own := p.text("UNPRIVILEGED_POD") == "true", p.text("HTTP10") == "1", p.ownPorts()
 	return View{
 		Outbound: Outbound{
 			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.domain(),
@@ -75,12 +77,13 @@ func ViewOf(p Proxy) View {
 			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Reports,
 			AutoAddresses: p.capturesDNS() && p.text("DNS_AUTO_ALLOCATE") != "false",
 			AnswersDNS:    p.capturesDNS() && p.text("DNS_FILTER") == "true",
+			HTTP10:        http10,
 			own:           all,
 			labels:        labels,
 		},
 		Inbound: Inbound{
 			Gateway: gateway, Proxyless: p.Proxyless(), Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
-			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, Reports: p.Metadata.Reports, Identity: p.identity(),
+			ips: all, labels: labels, Unprivileged: unprivileged, HTTP10: http10, Own: own, Reports: p.Metadata.Reports, Identity: p.identity(),
 		},
 	}
 }

@@ -25,6 +25,7 @@ type peers struct {
 	*world
 	ca      *certificates
 	server  string         // its address
+	proxy   *lab.Proxy     // the sidecar
 	ports   map[string]int // by protocol
 	arrived atomic.Int64   // bytes of clients, as reads that returned some
 	taken   atomic.Int64   // connections to the programs
@@ -47,10 +48,18 @@ func withAlias(t *testing.T) []string {
 
 func newPeers(t *testing.T, flags ...string) *peers {
 	t.Helper()
+	return newPeersOf(t, func(p *peers) map[string]func(net.Conn) {
+		return map[string]func(net.Conn){"HTTP": p.http, "TCP": p.bytes, "": p.bytes}
+	}, flags...)
+}
+
+// newPeersOf does the same with programs of a test's own.
+func newPeersOf(t *testing.T, programs func(*peers) map[string]func(net.Conn), flags ...string) *peers {
+	t.Helper()
 	p := &peers{world: newWorld(t, flags...), ports: map[string]int{}}
 	p.ca, p.server = p.certificates(), p.Address()
 	var declared []string
-	for protocol, answer := range map[string]func(net.Conn){"HTTP": p.http, "TCP": p.bytes, "": p.bytes} {
+	for protocol, answer := range programs(p) {
 		port := lab.Port(t)
 		p.ports[protocol] = port
 		declared = append(declared, fmt.Sprintf("{number: %d, name: p%d, protocol: %q}", port, port, protocol))
@@ -71,7 +80,7 @@ func newPeers(t *testing.T, flags ...string) *peers {
 	p.Apply("ServiceEntry app", fmt.Sprintf("hosts: [app.test]\nlocation: MESH_INTERNAL\nresolution: STATIC\naddresses: [%s]\nports: [%s]\n"+
 		"endpoints: [{address: %s, serviceAccount: server, labels: {app: server}}]", p.Address(), strings.Join(declared, ", "), p.server),
 		"Sidecar server", "workloadSelector: {labels: {app: server}}\negress: [{hosts: [./nobody.test]}]") // binds no VIP
-	p.RunEnvoy("sidecar~"+p.server+"~server.default~default.svc.cluster.local", "", p.metadata("server", "spiffe://cluster.local/ns/default/sa/server"))
+	p.proxy = p.RunEnvoy("sidecar~"+p.server+"~server.default~default.svc.cluster.local", "", p.metadata("server", "spiffe://cluster.local/ns/default/sa/server"))
 	return p
 }
 

@@ -18,12 +18,11 @@ import (
 // Automatic mutual TLS: a proxy with a certificate speaks it to the endpoints whose proxies take it, and plain text to the others
 // of the same cluster.
 
-// automatic reports whether the target's cluster chooses between mutual TLS and plain text by endpoint. A cluster that
-// dials the address of the client knows no endpoints; one that leads through a gateway of its own network as it comes has the
-// client's TLS already.
+// automatic reports whether the target's cluster chooses between mutual TLS and plain text: by endpoint, or, where it dials the address of
+// the client, for all of them. One that leads through a gateway of its own network as it comes has the client's TLS already.
 func (t target) automatic() bool {
 	enabled := t.mesh.Config.GetEnableAutoMtls()
-	return t.view.Identity.Certified && !t.view.Proxyless && !t.service.External && !t.originalDestination() && !t.entered &&
+	return t.view.Identity.Certified && !t.view.Proxyless && !t.service.External && !t.entered &&
 		(enabled == nil || enabled.Value)
 }
 
@@ -31,6 +30,21 @@ func (t target) automatic() bool {
 // refuses it at the port.
 func (t target) mutual(e model.Endpoint) bool {
 	return t.policy.tls == nil && t.automatic() && e.TakesMutualTLS() && t.peers.Of(e.Labels).Mode(e.PortOn(t.port)) != model.PeerDisable
+}
+
+// everyMutual reports whether a cluster that dials the address of the client speaks mutual TLS, as all endpoints take it, ready or not.
+// Without an endpoint the mode of the namespace decides: plain text would reach nothing under STRICT.
+func (t target) everyMutual() bool {
+	n := 0
+	for _, e := range t.service.Endpoints {
+		if !model.Selects(t.subset.GetLabels(), e.Labels) || e.PortOn(t.port) == 0 {
+			continue
+		}
+		if n++; !t.mutual(e) {
+			return false
+		}
+	}
+	return n > 0 || t.strict
 }
 
 // socketMatch is the key of Envoy's metadata by which endpoints choose a transport socket, and tlsMode the one of Istio in it.
@@ -53,6 +67,14 @@ func rawBuffer() *corev3.TransportSocket {
 
 // peerSockets returns the transport sockets of a cluster: mutual TLS for endpoints with the metadata, else plain text.
 func (t target) peerSockets() []*clusterv3.Cluster_TransportSocketMatch {
+	return []*clusterv3.Cluster_TransportSocketMatch{
+		{Name: "tlsMode-istio", Match: peerMatch(), TransportSocket: t.peerSocket()},
+		{Name: "tlsMode-disabled", Match: &structpb.Struct{}, TransportSocket: rawBuffer()},
+	}
+}
+
+// peerSocket returns the client's side of mutual TLS.
+func (t target) peerSocket() *corev3.TransportSocket {
 	context := &tlsv3.UpstreamTlsContext{
 		Sni: model.ServerName(t.port.Number, t.subset.GetName(), t.service.Host),
 		CommonTlsContext: &tlsv3.CommonTlsContext{AlpnProtocols: t.peerALPN(), TlsParams: &tlsv3.TlsParameters{
@@ -63,10 +85,7 @@ func (t target) peerSockets() []*clusterv3.Cluster_TransportSocketMatch {
 		context.Sni = ""
 	}
 	t.view.Identity.setOwn(context.CommonTlsContext, validation{names: t.mesh.SubjectsOfEndpoints(t.service)})
-	return []*clusterv3.Cluster_TransportSocketMatch{
-		{Name: "tlsMode-istio", Match: peerMatch(), TransportSocket: transportSocket(tlsSocket, context)},
-		{Name: "tlsMode-disabled", Match: &structpb.Struct{}, TransportSocket: rawBuffer()},
-	}
+	return transportSocket(tlsSocket, context)
 }
 
 // marksHTTP returns the filter by which a request that leads to a cluster with a mark replaces the protocols that the cluster offers.

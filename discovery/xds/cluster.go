@@ -45,6 +45,7 @@ type target struct {
 	same    bool // the proxy is in the namespace of the service: set if an endpoint depends on it
 	mesh    model.Settings
 	peers   *model.Peers // as in clusterInputs
+	strict  bool         // the same
 	entered bool         // for requests from other networks at a gateway: it leads only into the gateway's own network
 }
 
@@ -60,6 +61,8 @@ type clusterInputs struct {
 
 	// peers are the policies of the service's workloads, if these may refuse mutual TLS and the proxy offers it.
 	peers *model.Peers
+	// strict: the service has no endpoint, and workloads of its namespace take mutual TLS only.
+	strict bool
 }
 
 // inputsOf returns the inputs of the clusters of a service for a proxy.
@@ -67,12 +70,13 @@ func inputsOf(m *model.Mesh, s *model.Service, rule *networking.DestinationRule,
 	in := clusterInputs{service: s, rule: rule, view: v, mesh: m.Settings(), same: same}
 	if v.Identity.Certified {
 		in.peers = m.Refusing(s.Namespace)
+		in.strict = len(s.Endpoints) == 0 && (s.Headless || s.Resolution != model.ResolutionNone) && m.Peers(s.Namespace).Of(nil).Mode(0) == model.PeerStrict
 	}
 	return in
 }
 
 func (in clusterInputs) Same(other clusterInputs) bool {
-	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same && in.peers == other.peers &&
+	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same && in.peers == other.peers && in.strict == other.strict &&
 		model.SamePolicy(in.rule, other.rule)
 }
 
@@ -89,7 +93,7 @@ func (in clusterInputs) clusters() *Resources {
 		for _, subset := range subsets {
 			t := target{
 				service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh),
-				view: v, mesh: mesh, same: in.same, peers: in.peers,
+				view: v, mesh: mesh, same: in.same, peers: in.peers, strict: in.strict,
 			}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)

@@ -52,8 +52,12 @@ func verifiesHost(tls *networking.ClientTLSSettings) bool {
 // applyTLS sets the TLS settings of the policy.
 func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	tls := p.tls
-	if tls == nil && t.automatic() {
+	switch {
+	case tls != nil || !t.automatic():
+	case !t.originalDestination():
 		c.TransportSocketMatches, c.Metadata = t.peerSockets(), t.mark(t.peerALPN())
+	case t.everyMutual():
+		c.TransportSocket, c.Metadata = t.peerSocket(), t.mark(t.peerALPN())
 	}
 	if tls.GetMode() == networking.ClientTLSSettings_DISABLE || tls == nil {
 		return

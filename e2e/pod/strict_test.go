@@ -100,6 +100,26 @@ func TestStrictPods(t *testing.T) {
 			if answer := c.over(nil, net.JoinHostPort(b.ip, "8080")); answer != "" {
 				t.Errorf("with another port open, 8080 answers %q", answer)
 			}
+
+			// Clients that dial the Pod's own address reach it too, as those of a headless Service do.
+			check(t, os.WriteFile(filepath.Join(m.dir, "config", "dialled.yaml"), []byte(fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: dialled}
+spec: {hosts: [dialled.test], addresses: ["%[1]s"], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 8080, name: http, protocol: HTTP}, {number: 9000, name: tcp, protocol: TCP}],
+  endpoints: [{address: "%[1]s", serviceAccount: b, labels: {app: b}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: dialled}
+spec: {host: dialled.test, trafficPolicy: {loadBalancer: {simple: PASSTHROUGH}}}
+`, b.ip)), 0o644))
+			m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")
+			if told := m.answers(a, net.JoinHostPort(b.ip, "8080"), "b"); !strings.Contains(told.Header, "URI=spiffe://cluster.local/ns/default/sa/a") {
+				t.Errorf("the client of b's own address is named %s", told.Header)
+			}
+			if n := a.stat(`^cluster\.outbound\|(8080|9000)\|\|dialled\.test\.ssl\.handshake$`); n < 2 {
+				t.Errorf("Envoy counts %d handshakes of mutual TLS, want one for each port", n)
+			}
 		})
 	}
 }

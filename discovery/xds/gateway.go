@@ -98,7 +98,7 @@ func (b *builder) gateways() {
 			b.out.passes = b.out.passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 			if s.http() {
 				b.gatewayRoutes(s.routeName(),
-					slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }))
+					slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }), all)
 			}
 		}
 	}
@@ -245,8 +245,8 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 }
 
 // gatewayRoutes adds the route configuration that servers share. If several rules have one host, the routes of all are
-// used, in the order of GatewayRules, but a route that matches every request is placed last.
-func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
+// used, in the order of GatewayRules, but a route that matches every request is placed last. all are the servers of the listener.
+func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
 		return
 	}
@@ -276,12 +276,18 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 				continue // no route is for this port
 			}
 			for _, domain := range crossing(s, rule) {
+				if s.misdirects(domain, all) {
+					continue
+				}
 				h := host(domain, s.Port.Number)
 				if redirect {
 					h.RequireTls = routev3.VirtualHost_ALL
 				}
 				h.Routes = append(h.Routes, routes...)
 			}
+		}
+		for _, domain := range s.misdirected(all) {
+			host(domain, s.Port.Number).Routes = []*routev3.Route{misdirectedRequest()}
 		}
 	}
 	for _, h := range out.VirtualHosts {

@@ -262,6 +262,11 @@ func (o Origins) gatewayHost(config, name string) Made {
 				continue
 			}
 			is := func(domain string) bool { return fmt.Sprintf("%s:%d", domain, s.Port.Number) == name }
+			if i := slices.IndexFunc(s.misdirected(servers[key]), is); i >= 0 {
+				owner, _ := ownerOf(s.misdirected(servers[key])[i], servers[key])
+				at.add(owner.place())
+				continue
+			}
 			for _, rule := range o.mesh.GatewayRules(s.gateway, o.view.Namespace) {
 				if len(rule.Spec.Http) > 0 && slices.ContainsFunc(crossing(s, rule), is) {
 					rules.add(model.Place{Meta: rule.Meta})

@@ -33,9 +33,11 @@ func TestIngressGateway(t *testing.T) {
 		- {port: {number: 18443, name: mutual, protocol: HTTPS}, bind: BIND, hosts: [mutual.test], tls: {mode: MUTUAL, serverCertificate: CA/mutual.test.pem, privateKey: CA/mutual.test.key, caCertificates: CA/ca.pem, subjectAltNames: [client.test]}}
 		- {port: {number: 18443, name: optional, protocol: HTTPS}, bind: BIND, hosts: [optional.test], tls: {mode: OPTIONAL_MUTUAL, serverCertificate: CA/optional.test.pem, privateKey: CA/optional.test.key, caCertificates: CA/ca.pem}}
 		- {port: {number: 18443, name: passthrough, protocol: TLS}, bind: BIND, hosts: [secure.test], tls: {mode: PASSTHROUGH}}
+		- {port: {number: 18445, name: wide, protocol: HTTPS}, bind: BIND, hosts: ["*.wide.test"], tls: {mode: SIMPLE, serverCertificate: CA/simple.test.pem, privateKey: CA/simple.test.key}}
+		- {port: {number: 18445, name: narrow, protocol: HTTPS}, bind: BIND, hosts: [b.wide.test], tls: {mode: MUTUAL, serverCertificate: CA/mutual.test.pem, privateKey: CA/mutual.test.key, caCertificates: CA/ca.pem}}
 		- {port: {number: 18444, name: auto, protocol: TLS}, bind: BIND, hosts: ["*.test"], tls: {mode: AUTO_PASSTHROUGH}}
 	`),
-		"VirtualService app", "hosts: [app.test, simple.test, mutual.test, optional.test]\ngateways: [gw]\nhttp: [{match: [{uri: {prefix: /app}}], route: [{destination: {host: app.test}}]}]",
+		"VirtualService app", "hosts: [app.test, simple.test, mutual.test, optional.test, a.wide.test, b.wide.test]\ngateways: [gw]\nhttp: [{match: [{uri: {prefix: /app}}], route: [{destination: {host: app.test}}]}]",
 		"VirtualService secure", "hosts: [secure.test]\ngateways: [gw]\ntls: [{match: [{port: 18443, sniHosts: [secure.test]}], route: [{destination: {host: secure.test}}]}]",
 	)
 	p := w.GatewayEnvoy("gw")
@@ -60,6 +62,13 @@ func TestIngressGateway(t *testing.T) {
 	}
 	w.Await(trusting, "https://simple.test/app", lab.From("app"))
 	w.Await(bearing(client), "https://mutual.test/app", lab.From("app"))
+	wide := lab.ClientTo(bind+":18445", &tls.Config{ServerName: "a.wide.test", InsecureSkipVerify: true})
+	w.Await(wide, "https://a.wide.test/app", lab.From("app"))
+	for _, host := range []string{"b.wide.test", "B.Wide.TEST", "b.wide.test:18445", "b.wide.test."} {
+		w.Await(wide, "https://"+host+"/app", lab.Status(http.StatusMisdirectedRequest))
+	}
+	w.Await(lab.ClientTo(bind+":18445", &tls.Config{ServerName: "b.wide.test", InsecureSkipVerify: true, Certificates: []tls.Certificate{client}}),
+		"https://b.wide.test/app", lab.From("app"))
 	refused(trusting, "https://mutual.test/app", "a client without a certificate")
 	refused(bearing(ca.issue(w, "stranger.test")), "https://mutual.test/app", "a client of another name")
 	w.Await(trusting, "https://optional.test/app", lab.From("app"))

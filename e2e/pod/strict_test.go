@@ -113,10 +113,10 @@ kind: DestinationRule
 metadata: {name: dialled}
 spec: {host: dialled.test, trafficPolicy: {loadBalancer: {simple: PASSTHROUGH}}}
 `, b.ip)), 0o644))
-			m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")
 			if told := m.answers(a, net.JoinHostPort(b.ip, "8080"), "b"); !strings.Contains(told.Header, "URI=spiffe://cluster.local/ns/default/sa/a") {
 				t.Errorf("the client of b's own address is named %s", told.Header)
 			}
+			m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")
 			if n := a.stat(`^cluster\.outbound\|(8080|9000)\|\|dialled\.test\.ssl\.handshake$`); n < 2 {
 				t.Errorf("Envoy counts %d handshakes of mutual TLS, want one for each port", n)
 			}

@@ -37,7 +37,7 @@ func TestAutomaticMutualTLS(t *testing.T) {
 		"files without roots":          {map[string]any{"TLS_CLIENT_CERT_CHAIN": "/c", "TLS_CLIENT_KEY": "/k"}, nil, nil, 0, false},
 		"a server without a sidecar":   {certified, nil, func(s *model.Service) { s.Endpoints[0].Labels = nil }, 2, false},
 		"outside of the mesh":          {certified, nil, func(s *model.Service) { s.External = true }, 0, false},
-		"unknown endpoints":            {certified, nil, func(s *model.Service) { s.Resolution = model.ResolutionNone }, 0, false},
+		"unknown endpoints":            {certified, nil, func(s *model.Service) { s.Resolution, s.Endpoints = model.ResolutionNone, nil }, 0, false},
 		"a DestinationRule":            {certified, []any{&networking.DestinationRule{Host: "app.test", TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{}}}}, nil, 0, false},
 		"the mesh turns it off":        {certified, []any{&meshconfig.MeshConfig{EnableAutoMtls: wrapperspb.Bool(false)}}, nil, 0, false},
 		"the mesh turns it on":         {certified, []any{&meshconfig.MeshConfig{EnableAutoMtls: wrapperspb.Bool(true)}}, nil, 2, true},

@@ -244,6 +244,31 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 	return slices.Compact(out)
 }
 
+// answers reports whether another Gateway, which does not redirect to HTTPS, has a host: it names the host, or has routes for it.
+// A redirection of the host as a whole would then take its requests.
+func (b *builder) answers(servers []gatewayServer, than gatewayServer, host string) bool {
+	return slices.ContainsFunc(servers, func(s gatewayServer) bool {
+		if s.gateway == than.gateway || s.plain() && s.Tls.GetHttpsRedirect() {
+			return false
+		}
+		return slices.Contains(serverHosts(s.Server), host) ||
+			slices.ContainsFunc(b.mesh.GatewayRules(s.gateway, b.view.Namespace), func(rule *model.Config[*networking.VirtualService]) bool {
+				return len(rule.Spec.Http) > 0 && slices.Contains(crossing(s, rule), host)
+			})
+	})
+}
+
+// toHTTPS returns routes that redirect what the given ones match, as require_tls does.
+func toHTTPS(routes []*routev3.Route) []*routev3.Route {
+	out := make([]*routev3.Route, len(routes))
+	for i, r := range routes {
+		out[i] = &routev3.Route{Name: r.Name, Match: r.Match, Action: &routev3.Route_Redirect{Redirect: &routev3.RedirectAction{
+			SchemeRewriteSpecifier: &routev3.RedirectAction_HttpsRedirect{HttpsRedirect: true},
+		}}}
+	}
+	return out
+}
+
 // gatewayRoutes adds the route configuration that servers share. If several rules have one host, the routes of all are
 // used, in the order of GatewayRules, but a route that matches every request is placed last. all are the servers of the listener.
 func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
@@ -263,7 +288,9 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 		redirect := s.plain() && s.Tls.GetHttpsRedirect()
 		if redirect {
 			for _, h := range serverHosts(s.Server) {
-				host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
+				if !b.answers(servers, s, h) {
+					host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
+				}
 			}
 		}
 		r := router{scope: b.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
@@ -280,10 +307,15 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 					continue
 				}
 				h := host(domain, s.Port.Number)
-				if redirect {
+				switch {
+				case redirect && b.answers(servers, s, domain):
+					h.Routes = append(h.Routes, toHTTPS(routes)...)
+				case redirect:
 					h.RequireTls = routev3.VirtualHost_ALL
+					fallthrough
+				default:
+					h.Routes = append(h.Routes, routes...)
 				}
-				h.Routes = append(h.Routes, routes...)
 			}
 		}
 		for _, domain := range s.misdirected(all) {

@@ -21,6 +21,7 @@ var inside = []netip.Prefix{
 	netip.MustParsePrefix("240.0.0.0/4"),     // reserved, and broadcast
 	netip.MustParsePrefix("64:ff9b::/96"),    // IPv4 behind a translator, as the next ones: it may be inside
 	netip.MustParsePrefix("64:ff9b:1::/48"),  //
+	netip.MustParsePrefix("::ffff:0:0:0/96"), //
 	netip.MustParsePrefix("2002::/16"),       //
 	netip.MustParsePrefix("2001::/32"),       //
 	netip.MustParsePrefix("fec0::/10"),       // a site's own

@@ -3,6 +3,7 @@ package setting
 import (
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // Effective writes a line for each setting: its value and where the value came from.
@@ -15,9 +16,14 @@ func (t Table) Effective(w io.Writer, origins Origins) error {
 		} else if o.Source == "" && o.Name != "" {
 			from = o.Name // the value was computed
 		}
-		rows = append(rows, []string{s.Name, orEmpty(s.Kind.show()), from})
+		rows = append(rows, []string{s.Name, orEmpty(masked(s.Kind.show())), from})
 	}
 	return WriteColumns(w, 2, rows)
+}
+
+// masked replaces the passwords of URLs, as net/url's Redacted does.
+func masked(value string) string {
+	return regexp.MustCompile(`(://[^/?#,\s@:]*):[^/?#,\s]*@`).ReplaceAllString(value, "$1:xxxxx@")
 }
 
 func orEmpty(value string) string {

@@ -44,6 +44,8 @@ type Mesh struct {
 	settings         Settings
 	delta            Delta
 	memory           *Memory
+	takers           []netip.Prefix     // the addresses that ServiceEntries and routes of TCP have
+	owners           []addressOwner     // the addresses among these that belong to services and Pods of registries; by address
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
 	local            map[*Service]bool  // with an endpoint at an address that is local to the proxy, see Local
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
@@ -124,6 +126,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
 	next.settings.fill()
+	next.indexOwners()
 	next.indexPeers(m)
 	next.indexLabels()
 	next.indexLocalityReads()

@@ -11,8 +11,8 @@ import (
 // Notes about objects that decide over what belongs to other namespaces. They are served, as by Istio, and named to both
 // owners.
 
-// foreignHosts adds notes about hosts of a VirtualService for sidecars that are registered services of other namespaces.
-// Only what proxies of other namespaces see counts: a client's own routes are its own affair. The root namespace is that
+// foreignHosts adds notes about hosts of a VirtualService for sidecars that are services of other namespaces, whatever else
+// declares them: the own namespace's ServiceEntry of the host changes nothing for the clients of others. Only what proxies of other namespaces see counts: a client's own routes are its own affair. The root namespace is that
 // of the mesh's owner.
 func (j *judge) foreignHosts(meta Meta, v *networking.VirtualService) {
 	exportTo := orDefault(v.ExportTo, j.mesh.settings.Config.GetDefaultVirtualServiceExportTo())
@@ -20,15 +20,17 @@ func (j *judge) foreignHosts(meta Meta, v *networking.VirtualService) {
 	if private || meta.Namespace == j.mesh.settings.RootNamespace() {
 		return
 	}
-	foreign := func(s *Service) bool { return s.Registry != "" && s.Namespace != meta.Namespace }
+	foreign := func(s *Service) bool { return s.Namespace != meta.Namespace }
 	for i, short := range v.Hosts {
 		host := j.domain.Qualify(short, meta.Namespace)
 		if !IsWildcard(host) {
-			if claims := j.claims(host); len(claims) > 0 && !slices.ContainsFunc(claims, func(s *Service) bool { return !foreign(s) }) {
-				owner := j.declaredBy(claims[0])
+			for _, s := range j.claims(host) {
+				if !foreign(s) {
+					continue
+				}
 				j.note(ForeignHost, meta, index("spec.hosts", i), "%s is a service of namespace %s: these are the routes of all who call it and see this; "+
-					"want exportTo [\".\"] for routes of the own clients", host, claims[0].Namespace)
-				j.note(ForeignHost, owner, "", "has the routes of %s, of another namespace, for all proxies that see it", name(meta))
+					"want exportTo [\".\"] for routes of the own clients", host, s.Namespace)
+				j.note(ForeignHost, j.declaredBy(s), "", "has the routes of %s, of another namespace, for all proxies that see it", name(meta))
 			}
 			continue
 		}
@@ -46,6 +48,66 @@ func (j *judge) foreignAddresses(meta Meta, s *networking.ServiceEntry) {
 	for i, e := range s.Endpoints {
 		j.foreignAddress(meta, index("spec.endpoints", i)+".address", e.GetAddress())
 	}
+}
+
+// takenAddresses adds notes about addresses, or ranges, that belong to services and Pods of other namespaces: see TakenFrom.
+func (j *judge) takenAddresses(meta Meta, path string, addresses []string, ports ...uint32) {
+	if len(addresses) > 0 {
+		j.fleeting = true // it depends on all services and workloads
+	}
+	for i, text := range addresses {
+		var first *addressOwner
+		found := 0
+		j.mesh.eachTaken([]string{text}, meta.Namespace, func(o addressOwner) {
+			if !slices.ContainsFunc(ports, func(port uint32) bool { return o.at(port, "") }) {
+				return
+			}
+			if found++; found == 1 {
+				first = &o
+			}
+			if found <= maxHosts {
+				j.note(TakenAddress, j.ownerOf(o), "", "%s, of another namespace, has its address %s: connections to it do not go there", name(meta), o.ip)
+			}
+		})
+		if first != nil {
+			j.note(TakenAddress, meta, index(path, i), "%s has %d addresses of other namespaces, such as %s of %s: connections to these do not come here; "+
+				"want addresses that no Service and no Pod has", text, found, first.ip, name(j.ownerOf(*first)))
+		}
+	}
+}
+
+// takenSubnets adds these notes about destinationSubnets of routes.
+func (j *judge) takenSubnets(meta Meta, v *networking.VirtualService) {
+	if len(DestinationSubnets(v)) == 0 {
+		return
+	}
+	var ports []uint32
+	for _, host := range v.Hosts {
+		for _, s := range j.claims(j.domain.Qualify(host, meta.Namespace)) {
+			for _, p := range s.Ports {
+				if !p.Protocol.IsHTTP() && p.Protocol != UDP {
+					ports = append(ports, p.Number)
+				}
+			}
+		}
+	}
+	for i, r := range v.GetTcp() {
+		for k, match := range r.Match {
+			j.takenAddresses(meta, index(index("spec.tcp", i)+".match", k)+".destinationSubnets", match.GetDestinationSubnets(), ports...)
+		}
+	}
+	for i, r := range v.GetTls() {
+		for k, match := range r.Match {
+			j.takenAddresses(meta, index(index("spec.tls", i)+".match", k)+".destinationSubnets", match.GetDestinationSubnets(), ports...)
+		}
+	}
+}
+
+func (j *judge) ownerOf(o addressOwner) Meta {
+	if o.service != nil {
+		return j.declaredBy(o.service)
+	}
+	return Meta{Kind: "Pod", Namespace: o.pod.Namespace, Name: o.pod.Name, Origin: o.pod.Origin}
 }
 
 func (j *judge) foreignAddress(meta Meta, path, address string) {

@@ -30,6 +30,13 @@ func TestNotesOfForeignOwners(t *testing.T) {
 			Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}},
 		})
 	}
+	address := func(namespace, protocol, address string) *Object {
+		return object("ServiceEntry", namespace, "e", 2, &networking.ServiceEntry{
+			Hosts: []string{"e.test"}, Addresses: []string{address}, Resolution: networking.ServiceEntry_STATIC,
+			Endpoints: []*networking.WorkloadEntry{{Address: "192.0.2.1"}},
+			Ports:     []*networking.ServicePort{{Number: 80, Name: "p", Protocol: protocol}},
+		})
+	}
 	workload := object("WorkloadEntry", "tenant", "w", 2, &networking.WorkloadEntry{Address: "10.0.0.1"})
 	host := "a.shop.svc.cluster.local"
 	for name, test := range map[string]struct {
@@ -43,7 +50,15 @@ func TestNotesOfForeignOwners(t *testing.T) {
 		"for one other namespace":           {rules("tenant", []string{host}, "shop"), "foreign-host Service/shop/a; foreign-host VirtualService/tenant/v spec.hosts[0]"},
 		"of the mesh's owner":               {rules("istio-system", []string{host}), ""},
 		"every Service":                     {rules("tenant", []string{"*.svc.cluster.local"}), "foreign-host VirtualService/tenant/v spec.hosts[0]"},
-		"a declared host":                   {rules("tenant", []string{"declared.test"}), ""},
+		"another's declared host":           {rules("tenant", []string{"declared.test"}), "foreign-host Service/shop/declared.test; foreign-host VirtualService/tenant/v spec.hosts[0]"},
+		"a host that both declare":          {rules("tenant", []string{"both.test"}), "foreign-host Service/shop/both.test; foreign-host VirtualService/tenant/v spec.hosts[0]"},
+		"an address of a Service":           {address("tenant", "TCP", "10.96.0.1"), "taken-address Service/shop/a; taken-address ServiceEntry/tenant/e spec.addresses[0]"},
+		"a range with a Service":            {address("tenant", "TCP", "10.96.0.0/16"), "taken-address Service/shop/a; taken-address ServiceEntry/tenant/e spec.addresses[0]"},
+		"a Pod's own address":               {address("tenant", "TCP", "10.0.0.1"), "taken-address Pod/shop/a-1; taken-address ServiceEntry/tenant/e spec.addresses[0]"},
+		"an address at an HTTP port":        {address("tenant", "HTTP", "10.96.0.1"), ""},
+		"an address by its own namespace":   {address("shop", "TCP", "10.96.0.1"), ""},
+		"an address by the mesh's owner":    {address("istio-system", "TCP", "10.96.0.1"), ""},
+		"a node's address":                  {address("tenant", "TCP", "10.0.0.2"), ""},
 		"another namespace's Pod":           {entry("tenant", "10.0.0.1"), "foreign-address Pod/shop/a-1; foreign-address ServiceEntry/tenant/e spec.endpoints[0].address"},
 		"the own Pod":                       {entry("shop", "10.0.0.1"), ""},
 		"a node":                            {entry("tenant", "10.0.0.2"), ""},
@@ -51,13 +66,13 @@ func TestNotesOfForeignOwners(t *testing.T) {
 		"a WorkloadEntry":                   {workload, "foreign-address Pod/shop/a-1; foreign-address WorkloadEntry/tenant/w spec.address"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, declared := in("shop", host), in("shop", "declared.test")
-			a.Registry, a.Name = "Kubernetes", "a"
+			a, declared, both, own := in("shop", host), in("shop", "declared.test"), in("shop", "both.test"), in("tenant", "both.test")
+			a.Registry, a.Name, a.Addresses = "Kubernetes", "a", []string{"10.96.0.1"}
 			pod := func(namespace, name, address string, onNode bool) *Workload {
 				return &Workload{Registry: "Kubernetes", Namespace: namespace, Name: name, Addresses: []string{address}, OnNode: onNode}
 			}
 			m := New(slices.Values([]Group{{
-				Services: []*Service{a, declared}, Objects: []*Object{test.object},
+				Services: []*Service{a, declared, both, own}, Objects: []*Object{test.object},
 				Workloads: []*Workload{pod("shop", "a-1", "10.0.0.1", false), pod("shop", "proxy", "10.0.0.2", true), pod("shop", "b", "10.0.0.3", false), pod("tenant", "b", "10.0.0.3", false)},
 			}}))
 			if got := codesOf(m.Notes()); got != test.want {

@@ -221,6 +221,13 @@ func (j *judge) serviceEntry(meta Meta, s *networking.ServiceEntry) {
 	j.exportTo(meta, s.ExportTo)
 	j.localEntry(meta, s)
 	j.foreignAddresses(meta, s)
+	var bytes []uint32 // ports whose connections are told by address
+	for _, p := range s.Ports {
+		if protocol, _ := ParseProtocol(p.GetProtocol()); !protocol.IsHTTP() && protocol != UDP {
+			bytes = append(bytes, p.GetNumber())
+		}
+	}
+	j.takenAddresses(meta, "spec.addresses", s.Addresses, bytes...)
 	for i, p := range s.Ports {
 		j.reserved(meta, index("spec.ports", i)+".number", p.GetNumber())
 		j.servicePort(meta, index("spec.ports", i)+".number", s, p)

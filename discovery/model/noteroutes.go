@@ -37,6 +37,7 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	}
 	if !atGateway || slices.Contains(v.Gateways, MeshGateway) {
 		j.foreignHosts(meta, v)
+		j.takenSubnets(meta, v)
 	}
 	j.gatewayHosts(meta, v)
 	for d, path := range destinations(v) {

@@ -166,6 +166,7 @@ const (
 	LongServerName   Code = "long-server-name"  // longer than a TLS handshake allows
 	ForeignHost      Code = "foreign-host"      // another namespace decides the routes of a service
 	ForeignAddress   Code = "foreign-address"   // another namespace has the address of a Pod as an endpoint
+	TakenAddress     Code = "taken-address"     // it belongs to another namespace, so its connections do not come here
 	UnservedHost     Code = "unserved-host"     // no server of the Gateway has it
 	TLSToPlain       Code = "tls-to-plain"      // clients send TLS to a sidecar that takes plain text
 	NoProxy          Code = "no-proxy"          // no connected proxy has its labels

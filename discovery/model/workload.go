@@ -121,7 +121,8 @@ func WorkloadChanges(before, now Group) (out []WorkloadChange) {
 	return out
 }
 
-// moveWorkloads applies changes to the workloads of the mesh. It returns false if a service selects one of them. It copies
+// moveWorkloads applies changes to the workloads of the mesh. It returns false if a service selects one of them, or if
+// some object wants its address. It copies
 // the lists of the namespaces concerned, once for all changes.
 func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 	gone, come := map[string][]*Workload{}, map[string][]*Workload{} // by namespace
@@ -130,7 +131,8 @@ func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 			if w == nil {
 				continue
 			}
-			if slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }) {
+			if slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }) ||
+				slices.ContainsFunc(w.ownAddresses(), m.inTakers) {
 				return false
 			}
 			if gone[w.Namespace] = append(gone[w.Namespace], w); w == c.To {

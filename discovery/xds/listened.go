@@ -128,12 +128,13 @@ type keptListener struct {
 	bind, sniff bool
 	http        string
 	ranges      []string
+	kept        []string
 	parts       []plainPart
 	made        *listenerv3.Listener
 }
 
 func (k *keptListener) same(other *keptListener) bool {
-	return k.bind == other.bind && k.sniff == other.sniff && k.http == other.http && slices.Equal(k.ranges, other.ranges) &&
+	return k.bind == other.bind && k.sniff == other.sniff && k.http == other.http && slices.Equal(k.ranges, other.ranges) && slices.Equal(k.kept, other.kept) &&
 		slices.EqualFunc(k.parts, other.parts, plainPart.same)
 }
 
@@ -149,7 +150,7 @@ func (b *builder) listen(ls *outboundListeners) {
 
 // listener returns a listener: that of last or of sibling if all inputs are the same.
 func (b *builder) listener(ls *outboundListeners, l *outboundListener) *listenerv3.Listener {
-	now := &keptListener{bind: l.bind, sniff: l.sniff, http: l.http, ranges: l.ranges}
+	now := &keptListener{bind: l.bind, sniff: l.sniff, http: l.http, ranges: slices.Clone(l.ranges), kept: slices.Clone(l.kept)}
 	for _, part := range l.parts {
 		p, plain := part.plain(b.scope)
 		if !plain {

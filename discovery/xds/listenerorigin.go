@@ -116,7 +116,7 @@ func (o Origins) listened(name string) (out []listenedPart) {
 		}
 	}
 	fresh := func() *outboundListeners {
-		return &outboundListeners{view: b.view, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
+		return &outboundListeners{view: b.view, mesh: b.mesh, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
 	}
 	for i, e := range b.scope.Egress() {
 		if e.Listener.GetPort() != nil {

@@ -31,6 +31,7 @@ type outboundListener struct {
 	chains   []*listenerv3.FilterChain // of parts
 	fallback *listenerv3.Filter        // for connections that no chain matches; nil for the mesh's default
 	ranges   []string                  // address ranges in which HTTP is detected as well; Envoy selects chains by address first
+	kept     []string                  // addresses in ranges of the parts that belong to others: see model.TakenFrom
 }
 
 // listenerAt returns the name of a listener.
@@ -44,6 +45,7 @@ func listenerAt(address string, port uint32) string {
 // outboundListeners collects listeners by name: services with the same port share listeners.
 type outboundListeners struct {
 	view  Outbound
+	mesh  *model.Mesh
 	scope *model.Scope
 	seen  observed
 	all   map[string]*outboundListener
@@ -105,9 +107,27 @@ func (ls *outboundListeners) addresses(e model.Egress, s *model.Service, p model
 		}
 		return addresses, false
 	case len(own) > 0:
-		return own, false
+		return slices.DeleteFunc(slices.Clone(own), func(a string) bool { return s.Registry == "" && len(ls.taken([]string{a}, p.Number, s.Namespace)) > 0 }), false
 	default:
 		return []string{ls.view.Family.wildcard()}, false
+	}
+}
+
+// taken returns the addresses in some ranges that belong to others than the namespace whose object has the ranges.
+func (ls *outboundListeners) taken(ranges []string, port uint32, namespace string) (out []string) {
+	for _, ip := range ls.mesh.TakenFrom(ranges, port, namespace, ls.view.Cluster) {
+		out = append(out, ip.String())
+	}
+	return out
+}
+
+// keep notes the addresses of others in the ranges of a service and of its routes.
+func (ls *outboundListeners) keep(l *outboundListener, s *model.Service, p model.Port, rule *model.Config[*networking.VirtualService], subnets []string) {
+	if s.Registry == "" {
+		l.kept = append(l.kept, ls.taken(subnets, p.Number, s.Namespace)...)
+	}
+	if rule != nil {
+		l.kept = append(l.kept, ls.taken(model.DestinationSubnets(rule.Spec), p.Number, rule.Namespace)...)
 	}
 }
 
@@ -123,7 +143,8 @@ func singleAddresses(addresses []string) []string {
 // addService adds one port of a service to its listeners.
 func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p model.Port) {
 	addresses, bind := ls.addresses(e, s, p)
-	rule := ruleSpec(e.Rules.For(s.Host))
+	owner := e.Rules.For(s.Host)
+	rule := ruleSpec(owner)
 	r := router{scope: ls.scope, gateway: model.MeshGateway, port: p.Number}
 	var subnets []string
 	if own := s.AddressesIn(ls.view.Cluster); len(singleAddresses(own)) != len(own) {
@@ -133,6 +154,9 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 		address = canonical(address)
 		l := ls.at(address, p.Number, bind)
 		own := address != ls.view.Family.wildcard() && !(bind && address == ls.view.Family.loopback())
+		if !own && !p.Protocol.IsHTTP() {
+			ls.keep(l, s, p, owner, subnets)
+		}
 		switch {
 		case p.Protocol.IsHTTP():
 			l.http = cmp.Or(l.http, strconv.Itoa(int(p.Number)))
@@ -181,6 +205,16 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	for _, part := range l.parts {
 		part.translate(ls, l)
 	}
+	fallback := l.fallback
+	if fallback == nil {
+		fallback = ls.unknown()
+	}
+	if len(l.kept) > 0 { // before the chains of the ranges, which lose these addresses
+		l.ranges = append(l.ranges, l.kept...)
+		l.chains = append([]*listenerv3.FilterChain{{
+			FilterChainMatch: &listenerv3.FilterChainMatch{PrefixRanges: ranges(l.kept)}, Filters: []*listenerv3.Filter{fallback},
+		}}, l.chains...)
+	}
 	out := &listenerv3.Listener{
 		Name: l.name, Address: l.socket(), TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		FilterChains: uniqueChains(l.chains),
@@ -192,10 +226,6 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 		}
 	} else if l.address == ls.view.Family.loopback() && l.port != 0 {
 		out.AdditionalAddresses = ls.view.Family.loopbacks(l.port)
-	}
-	fallback := l.fallback
-	if fallback == nil {
-		fallback = ls.unknown()
 	}
 	if slices.ContainsFunc(out.FilterChains,
 		func(c *listenerv3.FilterChain) bool { return c.GetFilterChainMatch().GetTransportProtocol() == "tls" }) {

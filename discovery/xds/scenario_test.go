@@ -59,7 +59,7 @@ func TestScenario(t *testing.T) {
 // warned lists the warnings that a scenario may have: it shows a field, not a typical use of it.
 var warned = map[string]string{
 	"fields-policy": "ejects no endpoint", "locality": "ejects no endpoint", "policy": "ejects no endpoint|spec.addresses",
-	"tokens": "spec.addresses|are not known yet", "access": "spec.addresses|nothing is known of (a )?namespace|protocol: is missing|of-another: spec.selector", "dns-capture": "spec.addresses", "fields-rules": "spec.addresses|percent: is deprecated|has several ports", "gateway": "spec.addresses", "scope": "spec.addresses", "sniff": "protocol: is missing",
+	"tokens": "spec.addresses|are not known yet", "access": "spec.addresses|nothing is known of (a )?namespace|protocol: is missing|of-another: spec.selector", "dns-capture": "spec.addresses", "fields-rules": "spec.addresses|percent: is deprecated|has several ports|of VirtualService other/private|private.default.svc.cluster.local is a service of namespace default", "gateway": "spec.addresses", "scope": "spec.addresses", "sniff": "protocol: is missing",
 	"custom-http": "spec.addresses|has failOpen|nobody is asked", "custom-grpc": "spec.addresses|has failOpen|nobody is asked", "custom-closed": "spec.addresses|nobody is asked|what its rules name is denied|no workload that is known has (app=edge|namespace default)",
 	"agent-istio": "none names an account", "claims": "spec.addresses",
 	"peer": "protocol: is missing", "peer-closed": "protocol: is missing", "peer-none": "protocol: is missing",

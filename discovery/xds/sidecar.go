@@ -23,7 +23,7 @@ const (
 
 // listeners adds a sidecar's outbound listeners, and the routes of its HTTP listeners.
 func (b *builder) listeners() {
-	ls := &outboundListeners{view: b.view, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
+	ls := &outboundListeners{view: b.view, mesh: b.mesh, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
 	routes := routeSet{b: b}
 	for i, e := range b.scope.Egress() {
 		if e.Listener.GetPort() != nil {
@@ -106,7 +106,11 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 			if port.Number != 0 && p.Number != port.Number || p.Protocol == model.UDP || p.Protocol.IsHTTP() {
 				continue
 			}
-			if rule := ruleSpec(e.Rules.For(s.Host)); p.Protocol.IsTLS() {
+			owner := e.Rules.For(s.Host)
+			if address == b.view.Family.wildcard() {
+				ls.keep(l, s, p, owner, nil)
+			}
+			if rule := ruleSpec(owner); p.Protocol.IsTLS() {
 				l.addTLS(s, p, rule)
 			} else {
 				l.add(s, p, rule, nil)

@@ -148,14 +148,14 @@ func sniChain(servers, subnets []string, filter *listenerv3.Filter) *listenerv3.
 
 // ranges parses addresses and CIDRs, without duplicates; other strings are left out.
 func ranges(subnets []string) []*corev3.CidrRange {
-	var known []netip.Prefix
+	known := make(map[netip.Prefix]bool, len(subnets))
 	var out []*corev3.CidrRange
 	for _, s := range subnets {
 		prefix, ok := prefixOf(s)
-		if !ok || slices.Contains(known, prefix) {
+		if !ok || known[prefix] {
 			continue
 		}
-		known = append(known, prefix)
+		known[prefix] = true
 		out = append(out, &corev3.CidrRange{
 			AddressPrefix: prefix.Addr().String(),
 			PrefixLen:     wrapperspb.UInt32(uint32(prefix.Bits())),

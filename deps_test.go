@@ -36,7 +36,7 @@ const (
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/kube/networking discovery/ingress " +
-		"discovery/acme discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
+		"discovery/acme discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/binding internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/records/parse.go agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
@@ -180,13 +180,13 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/bounded internal/durable internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/binding internal/bounded internal/durable internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
 	{who: "internal/subcommand", only: "internal/setting", why: "what both programs have alike knows neither"},
 	{who: "discovery/listing", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
 	{who: "discovery/tracing", only: "internal/version", why: "traces tell which build sends them, and no more of discovery"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/binding internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
 	{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",
@@ -195,7 +195,7 @@ var rules = []rule{
 	{who: "agent/upgrade", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
 	{who: "agent/lastgood", only: "agent/frame internal/durable", why: "what is remembered depends on messages, not on who sends them"},
-	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
+	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert internal/binding", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/records", only: "agent/flight agent/frame agent/why", why: "a record is read and kept without the Envoy that sent it: agent/proxy decides who may connect"},
 	{who: "agent/why", only: "nothing", why: "failures are explained from what an Envoy has said: it must not reach the Envoy that it explains"},
@@ -215,7 +215,7 @@ var rules = []rule{
 	{who: "discovery/explain", only: "discovery/xds discovery/model node", why: "a request is judged by what a proxy is sent, which xds makes of a mesh: files and streams are for others"},
 	{who: "discovery/authz", only: "discovery/model", why: "what a policy means does not depend on the listener that it is put into"},
 	{
-		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/room internal/spiffe",
+		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/binding internal/local internal/regular internal/room internal/spiffe",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{
@@ -236,7 +236,7 @@ var rules = []rule{
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/overview internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/page", only: "discovery/ads discovery/model discovery/overview", why: "the page shows facts that the plane hands over: it asks no other part"},
 	{who: "discovery/overview", only: "discovery/ads discovery/ads/protocol discovery/model discovery/secret", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
-	{who: "discovery/client", only: "discovery/explain internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
+	{who: "discovery/client", only: "discovery/explain internal/binding internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
@@ -247,7 +247,7 @@ var rules = []rule{
 	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
-	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
+	{who: "discovery/ca", only: "internal/binding internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
 	{who: "discovery/ca/keep", only: "discovery/ca internal/durable internal/regular", why: "files of an authority have no callers"},
 	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/door discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
 	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/door internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
@@ -264,7 +264,7 @@ var rules = []rule{
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model node internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog discovery/kube/networking watch internal/bounded internal/regular internal/spiffe",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog discovery/kube/networking watch internal/binding internal/bounded internal/regular internal/spiffe",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/binding"
 )
 
 const (
@@ -134,7 +136,7 @@ func (s server) tls(roots []byte) (*tls.Config, error) {
 		return nil, errors.New("there is no root to verify the authority by: want PEM in --caRoots")
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ServerName: s.host,
+		MinVersion: tls.VersionTLS12, NextProtos: []string{binding.HTTP1, "http/1.1"}, ServerName: s.host,
 		InsecureSkipVerify: true, // VerifyConnection does it: for another name
 		VerifyConnection: func(state tls.ConnectionState) error {
 			between := x509.NewCertPool()

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/internal/binding"
 )
 
 // TLS is mutual TLS with discovery.
@@ -22,7 +23,7 @@ type TLS struct {
 // was dialled, so the check of the standard library is replaced by verify.
 func (t TLS) config(host string) *tls.Config {
 	c := &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, InsecureSkipVerify: true,
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", binding.HTTP2}, InsecureSkipVerify: true,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			own, _, err := t.Material()
 			return &own, err

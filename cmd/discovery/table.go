@@ -145,6 +145,11 @@ func (s *settings) addresses() []setting.Setting {
 			Help: "address of ADS with mutual TLS, and of certificates; used when --tlsCertFile or --ca is set",
 		},
 		{
+			Name: "foreignAgents", Default: "true", Kind: setting.Bool(&s.ForeignAgents),
+			Help: "accept certificates at --secureGRPCAddr also from clients that are not agents or commands of this release: Istio's agent, an Envoy that " +
+				"connects by itself, gRPC with xDS, browsers, older agents. A certificate that an agent has obtained or shown counts only from an agent",
+		},
+		{
 			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.Addresses.HTTP, false),
 			Help: "address of the page of the mesh at /, and of /ready, /v1/registration and /debug",
 		},

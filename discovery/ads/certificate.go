@@ -5,11 +5,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/pilotlight/pilotlight/internal/binding"
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
@@ -30,6 +33,7 @@ type TLS struct {
 	own     *Own       // nil for none
 	reading sync.Mutex // what is read last is used
 	current atomic.Pointer[tls.Config]
+	known   known
 }
 
 // NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a certificate then,
@@ -46,7 +50,7 @@ func (t *TLS) Reload() error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}, ClientCAs: x509.NewCertPool()}
 	signs := t.own != nil && t.own.Roots != nil
 	if t.own != nil {
-		config.NextProtos = []string{"http/1.1", "h2"} // the server prefers the first: clients of gRPC offer the second alone
+		config.NextProtos = []string{"http/1.1", "h2"} // the server prefers the first: clients of gRPC offer the second only
 	}
 	if signs {
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots().Clone()
@@ -73,10 +77,32 @@ func (t *TLS) Reload() error {
 func (t *TLS) credentials() credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil },
+		GetConfigForClient: t.admitting,
 	}
 	if t.own == nil {
 		return credentials.NewTLS(config)
 	}
 	return shared{credentials.NewTLS(config), config, t.own}
+}
+
+// admitting returns a configuration for a connection: it decides whether the certificate counts.
+func (t *TLS) admitting(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if protocol := binding.Mesh(hello.SupportedProtos); protocol != "" {
+		return nil, fmt.Errorf("%w: it offers the protocol %s, so a proxy of the mesh opened it for its client", errCaller, protocol)
+	}
+	agent, stream := binding.Agents(hello.SupportedProtos), slices.Contains(hello.SupportedProtos, binding.HTTP2)
+	if conn, ok := hello.Conn.(*arrived); ok {
+		conn.agent = agent
+	}
+	config := t.current.Load().Clone()
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		if stream && !binding.Marked(state.PeerCertificates[0]) { // an operator may use the certificate of a command in a browser too
+			t.known.add(state.PeerCertificates[0], time.Now())
+		}
+		return t.known.admit(state.PeerCertificates[0], agent, t.own == nil || t.own.Foreign)
+	}
+	return config, nil
 }

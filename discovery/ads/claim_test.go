@@ -27,7 +27,7 @@ func TestATokenProvesANamespace(t *testing.T) {
 	a.check(err)
 	var asked []string
 	own := &Own{
-		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { _ = c.Close() },
+		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { _ = c.Close() }, Foreign: true,
 		Prove: func(_ context.Context, shown Application) (string, error) {
 			asked = append(asked, shown.Token)
 			if id, known := strings.CutPrefix(shown.Token, "of "); known {

@@ -15,12 +15,14 @@ import (
 // stream would leave the connection and its goroutines. They also count the requests of the connection.
 type linked struct {
 	credentials.TransportCredentials
-	intake *intake.Budget
+	intake  *intake.Budget
+	refused func(peer string, err error) // the handshake
 }
 
 func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		l.refused(raw.RemoteAddr().String(), err)
 		return nil, nil, err
 	}
 	secure, isTLS := info.(credentials.TLSInfo)
@@ -29,7 +31,7 @@ func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 func (l linked) Clone() credentials.TransportCredentials {
-	return linked{l.TransportCredentials.Clone(), l.intake}
+	return linked{l.TransportCredentials.Clone(), l.intake, l.refused}
 }
 
 // link gives streams access to their connection.

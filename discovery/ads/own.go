@@ -9,7 +9,8 @@ import (
 
 // Own is what this process adds to the secure port.
 type Own struct {
-	Web func(net.Conn) // takes connections of HTTP/1.1, after the handshake
+	Web     func(net.Conn) // takes connections of HTTP/1.1, after the handshake
+	Foreign bool           // certificates count without the protocol of agents, except those of agents
 
 	// Of an authority; nil without one.
 	Certificate func() (*tls.Certificate, error) // of the server, where no file has one

@@ -38,7 +38,7 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 		port.own = &Own{}
 	}
 	l := &entrance{listener, &s.connections, isShared}
-	server := grpc.NewServer(s.limits.options(linked{secure, s.intake})...)
+	server := grpc.NewServer(s.limits.options(linked{secure, s.intake, s.refuse})...)
 	for _, desc := range services() {
 		server.RegisterService(desc, door{s, l, port.own.Prove, ctx.Done()})
 	}

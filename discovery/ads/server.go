@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -22,6 +23,7 @@ type Server struct {
 	tracer trace.Tracer // nil for none
 
 	shedLogged   atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
+	callerLogged atomic.Pointer[time.Time] // the same, for its certificate
 	greedyLogged atomic.Pointer[time.Time] // the same, for its requests
 	pushing      sync.Mutex                // held while the next generation is made
 
@@ -91,6 +93,19 @@ func (s *Server) publish(g *generation) {
 	s.objects.wake()
 	s.pushers.start(s.all())
 	s.changed()
+}
+
+// refuse counts a connection whose certificate does not count, and logs it. Other handshakes that fail are of no interest.
+func (s *Server) refuse(peer string, err error) {
+	if !errors.Is(err, errCaller) {
+		return
+	}
+	s.metrics.refused.WithLabelValues("caller").Inc()
+	now := time.Now()
+	if last := s.callerLogged.Load(); last == nil || now.Sub(*last) > shedEvery {
+		s.callerLogged.Store(&now)
+		s.log.Warn("connection refused at the secure port", "peer", peer, "err", err)
+	}
 }
 
 // cutGreedy counts a connection that is closed for its requests, and logs it.

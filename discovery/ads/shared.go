@@ -28,7 +28,7 @@ func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if isOwn {
 		inner = own.Conn
 	}
-	conn := tls.Server(inner, s.config)
+	conn := tls.Server(&arrived{Conn: inner}, s.config)
 	if err := conn.Handshake(); err != nil {
 		_ = inner.Close()
 		return nil, nil, err

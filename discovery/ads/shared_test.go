@@ -26,7 +26,7 @@ func (a authority) owned(server lab.Identity) (*TLS, chan net.Conn) {
 	a.check(err)
 	web := make(chan net.Conn, 8)
 	secure, err := NewTLS(Certificates{}, &Own{
-		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { web <- c },
+		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { web <- c }, Foreign: true,
 	})
 	a.check(err)
 	return secure, web

@@ -24,7 +24,7 @@ func TestIstiosCertificateService(t *testing.T) {
 	a.check(err)
 	got := make(chan Application, 1)
 	secure, err := NewTLS(Certificates{}, &Own{
-		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { _ = c.Close() },
+		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { _ = c.Close() }, Foreign: true,
 		Sign: func(_ context.Context, asked Application) ([]string, error) {
 			got <- asked
 			if asked.Token == "forged" {

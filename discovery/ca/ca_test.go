@@ -304,7 +304,7 @@ func TestUntil(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	terms := Terms{time.Hour, time.Hour}
+	terms := Terms{Default: time.Hour, Most: time.Hour}
 	for left, want := range map[time.Duration]time.Duration{2 * time.Hour: time.Hour, time.Hour / 2: time.Hour / 2, time.Minute: time.Minute, time.Minute - time.Second: 0, -time.Hour: 0} {
 		leaf, err := a.Until(begin.Add(left)).Sign(key, Identity{"cluster.local", "shop", "web"}, 0, terms, begin)
 		switch {

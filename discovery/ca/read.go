@@ -193,7 +193,7 @@ func (a *Authority) try(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	leaf, err := a.Sign(key, Identity{"cluster.local", "trial", "trial"}, time.Minute, Terms{time.Minute, time.Minute}, now)
+	leaf, err := a.Sign(key, Identity{"cluster.local", "trial", "trial"}, time.Minute, Terms{Default: time.Minute, Most: time.Minute}, now)
 	if err != nil {
 		return fmt.Errorf("%s: %w", CertFile, err)
 	}

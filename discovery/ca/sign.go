@@ -6,9 +6,12 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"net/url"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/binding"
 )
 
 // Leaf is a certificate that was signed.
@@ -18,10 +21,11 @@ type Leaf struct {
 	Notes               []string // what of the request was not granted
 }
 
-// Terms are how long certificates are valid.
+// Terms are how long certificates are valid, and where.
 type Terms struct {
 	Default time.Duration // where a request does not say
 	Most    time.Duration
+	Bound   bool // to connections that agents open: see package binding
 }
 
 // Sign signs a key for an identity, for ttl; zero or less for the default. A longer time than the most, or than the issuer is valid, is cut,
@@ -36,6 +40,9 @@ func (a *Authority) Sign(key Key, id Identity, ttl time.Duration, t Terms, now t
 		ttl = t.Most
 	}
 	template := &x509.Certificate{URIs: []*url.URL{id.uri()}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if t.Bound {
+		template.ExtraExtensions = []pkix.Extension{binding.Extension()}
+	}
 	leaf, err := a.sign(template, key, ttl, now)
 	leaf.Notes = append(notes, leaf.Notes...)
 	return leaf, err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/pilotlight/pilotlight/internal/binding"
 	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
@@ -51,7 +52,10 @@ func Afar(address, name string, f Files) (At, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return At{}, fmt.Errorf("read roots %s: no certificate in it, want PEM", f.Roots)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: cmp.Or(name, host)}
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: cmp.Or(name, host),
+		NextProtos: []string{binding.HTTP1, "http/1.1"},
+	}
 	if spiffe.Like(name) {
 		if _, err := spiffe.Parse(name); err != nil {
 			return At{}, err

@@ -39,10 +39,11 @@ type Config struct {
 	GatewaySecrets Names // service accounts of gateways, which receive the Secrets that Gateways of their namespace name
 	Webhooks       Webhooks
 
-	Addresses    Addresses
-	ExposeDebug  bool             // answer /debug to other hosts too
-	Certificates ads.Certificates // zero for ADS without TLS only, or with a certificate of Authority
-	Authority    Authority
+	Addresses     Addresses
+	ForeignAgents bool             // certificates count at the secure port without the protocol of our agents
+	ExposeDebug   bool             // answer /debug to other hosts too
+	Certificates  ads.Certificates // zero for ADS without TLS only, or with a certificate of Authority
+	Authority     Authority
 
 	Limits   ads.Limits // Connections 0 is replaced by a computed value
 	Debounce discovery.Debounce

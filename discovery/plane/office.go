@@ -183,11 +183,11 @@ func ownNames(c Config) []string {
 }
 
 // own returns what the secure port has besides: conns take HTTP.
-func (o *office) own(conns *handed) *ads.Own {
+func (o *office) own(conns *handed, foreign bool) *ads.Own {
 	if o == nil {
-		return &ads.Own{Web: conns.give}
+		return &ads.Own{Web: conns.give, Foreign: foreign}
 	}
-	return &ads.Own{Web: conns.give, Certificate: o.mine.Certificate, Roots: o.pool, Sign: o.sign, Prove: o.prove}
+	return &ads.Own{Web: conns.give, Foreign: foreign, Certificate: o.mine.Certificate, Roots: o.pool, Sign: o.sign, Prove: o.prove}
 }
 
 // pool returns the roots of clients' certificates.

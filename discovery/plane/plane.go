@@ -53,7 +53,7 @@ func New(c Config) (*Plane, error) {
 		return nil, err
 	}
 	doors := doors{newHanded(), office}
-	ports, err := listen(c, office.own(doors.conns))
+	ports, err := listen(c, office.own(doors.conns, c.ForeignAgents))
 	if err != nil {
 		return nil, err
 	}

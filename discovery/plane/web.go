@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ca/door"
 	"github.com/pilotlight/pilotlight/internal/room"
 )
 
@@ -42,6 +44,12 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, b boun
 	open := &connections{most: b.connections, activity: map[net.Conn]activity{}}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: b.idle, ConnState: open.track,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if ads.OfAgent(conn) {
+				return door.OfAgent(ctx)
+			}
+			return ctx
+		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -27,6 +27,12 @@ type shared struct {
 // start starts discovery, and the gateway with a route of its own: own.test is answered 299.
 func start(t *testing.T, flags ...string) *shared {
 	t.Helper()
+	return startWith(t, func(*lab.Workload, *lab.World) {}, flags...)
+}
+
+// startWith is start with a change of the gateway's agent.
+func startWith(t *testing.T, change func(*lab.Workload, *lab.World), flags ...string) *shared {
+	t.Helper()
 	port, err := lab.FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -40,11 +46,13 @@ VirtualService own
   hosts: [own.test]
   gateways: [istio-ingress/gw]
   http: [{directResponse: {status: 299}}]`, port))
-	s.agent, err = s.Sidecar(lab.Workload{
+	w := lab.Workload{
 		Role: "router", Name: "gw", App: "gw", Version: "v1", IP: s.Address(), Discovery: s.Discovery.GRPC,
 		Flags: []string{"--id", "gw.istio-ingress", "--domain", "istio-ingress.svc.cluster.local"},
 		Env:   []string{"POD_NAMESPACE=istio-ingress", "ISTIO_META_NAMESPACE=istio-ingress"},
-	})
+	}
+	change(&w, s.World)
+	s.agent, err = s.Sidecar(w)
 	s.Check(err)
 	t.Cleanup(func() { s.agent.Stop(lab.StopLimit) })
 	s.Check(s.agent.AwaitReady())

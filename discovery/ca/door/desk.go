@@ -30,6 +30,7 @@ type Caller struct {
 	Chains  [][]*x509.Certificate // of its certificate, verified by TLS; none without one
 	Token   string                // of the header Authorization, without "Bearer "; "" for none
 	Address netip.Addr
+	Agent   bool // it is one, or a command: its certificate is bound to such connections
 }
 
 // Issued is a certificate with what belongs to it.
@@ -144,7 +145,9 @@ func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Dur
 	if err := d.admit(id, now); err != nil {
 		return Issued{}, "", err
 	}
-	leaf, err := authority.Sign(key, id, ttl, d.Terms, now)
+	terms := d.Terms
+	terms.Bound = c.Agent
+	leaf, err := authority.Sign(key, id, ttl, terms, now)
 	if err != nil {
 		return Issued{}, "", &Busy{"authority", time.Minute, err}
 	}

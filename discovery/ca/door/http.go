@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,11 @@ type answer struct {
 	Notes     []string  `json:"notes,omitempty"`
 }
 
+type agentKey struct{}
+
+// OfAgent returns the context of requests on a connection that an agent opened: see package binding.
+func OfAgent(ctx context.Context) context.Context { return context.WithValue(ctx, agentKey{}, true) }
+
 // ServeHTTP answers POST /v1/certificates and GET /v1/roots over TLS.
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -66,7 +72,9 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	issued, err := d.Issue(r.Context(), Caller{Chains: r.TLS.VerifiedChains, Token: strings.TrimSpace(token), Address: from.Addr().Unmap()}, csr, ttl)
+	issued, err := d.Issue(r.Context(), Caller{
+		Chains: r.TLS.VerifiedChains, Token: strings.TrimSpace(token), Address: from.Addr().Unmap(), Agent: r.Context().Value(agentKey{}) != nil,
+	}, csr, ttl)
 	if err != nil {
 		tell(w, err)
 		return

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/pilotlight/pilotlight/internal/binding"
 )
 
 func ask(t testing.TB, h http.Handler, change func(*http.Request), body string) *httptest.ResponseRecorder {
@@ -53,6 +55,30 @@ func TestTheDoorAnswers(t *testing.T) {
 	}
 	if w.Header().Get("Cache-Control") != "no-store" {
 		t.Error("a cache may keep the answer")
+	}
+}
+
+// Only a certificate that an agent requests is bound to connections of agents.
+func TestCertificatesOfAgentsAreBound(t *testing.T) {
+	f := newFixture(t)
+	for _, want := range []bool{true, false} {
+		join := f.tokens.add(t, "web", false)
+		w := ask(t, f, func(r *http.Request) {
+			if want {
+				*r = *r.WithContext(OfAgent(r.Context()))
+			}
+			r.Header.Set("Authorization", "Bearer "+join)
+		}, bodyOf(t, request(t), ""))
+		var a answer
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+		}
+		block, _ := pem.Decode([]byte(a.Chain))
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		check(t, err)
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: f.authority.Pool(), CurrentTime: begin}); err != nil || binding.Marked(leaf) != want {
+			t.Errorf("bound %t, %v, want %t", binding.Marked(leaf), err, want)
+		}
 	}
 }
 

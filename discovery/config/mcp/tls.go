@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pilotlight/pilotlight/internal/binding"
 	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
@@ -29,7 +30,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 	if err != nil {
 		return nil, fmt.Errorf("address %s: %w", address, err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(s.Sni, host)}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(s.Sni, host), NextProtos: []string{"h2", binding.HTTP2}}
 	if s.CaCertificates != "" {
 		pem, err := regular.Read(s.CaCertificates, maxFile)
 		if err != nil {

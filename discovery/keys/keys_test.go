@@ -5,10 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,7 @@ func TestInside(t *testing.T) {
 		"224.0.0.1": true, "255.255.255.255": true, "100.64.0.1": true, "198.18.0.1": true, "::": true, "::1": true, "fe80::1%eth0": true,
 		"fd00::1": true, "ff02::1": true, "::ffff:127.0.0.1": true, "::ffff:10.0.0.1": true, "::10.0.0.1": true, "64:ff9b::a00:1": true, "2002:a00:1::": true, "::ffff:0:7f00:1": true, "::ffff:0:10.0.0.1": true, "::fffe:0:808:808": false,
 		"fec0::1": true, "2001:db8::1": true,
+		"::ffff:0:127.0.0.1": true, "::ffff:0:10.0.0.1": true, "::ffff:0:169.254.169.254": true, "::ffff:0:8.8.8.8": true, "::ffff:0:0:1": true, "::fffe:7f00:1": false,
 	} {
 		if got := Inside(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s is inside: %t, want %t", address, got, want)
@@ -135,11 +138,11 @@ func TestFetch(t *testing.T) {
 func TestKnowledge(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	k := &Knowledge{}
-	if uri, _ := k.Next(); uri != "" {
+	if uri, _ := k.Next(now); uri != "" {
 		t.Errorf("%s is next", uri)
 	}
 	k.Want(addresses("b", "a", "a"), now)
-	if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
+	if uri, at := k.Next(now); uri != "a" || !at.Equal(now) {
 		t.Errorf("%s at %v is next", uri, at)
 	}
 	if !k.Learn("a", "one", nil, now) || k.Learn("a", "one", nil, now) || !k.Learn("b", "two", nil, now.Add(time.Second)) {
@@ -147,7 +150,7 @@ func TestKnowledge(t *testing.T) {
 	}
 	now = now.Add(refresh)
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
-		if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
+		if uri, at := k.Next(now); uri != "a" || !at.Equal(now) {
 			t.Errorf("failure %d: %s at %v is next, want %v", i, uri, at, now)
 		}
 		if k.Learn("a", "", errors.New("away"), now) || keysOf(k, "a") != "one" || k.Faults()["a"] != "away" {
@@ -173,24 +176,102 @@ func TestKnowledge(t *testing.T) {
 	}
 }
 
-func addresses(uris ...string) (out []model.KeyAddress) {
+func addresses(uris ...string) []model.KeyAddress { return addressesOf("", uris...) }
+
+func addressesOf(namespace string, uris ...string) (out []model.KeyAddress) {
 	for _, uri := range uris {
-		out = append(out, model.KeyAddress{URI: uri, Timeout: 5 * time.Second})
+		out = append(out, model.KeyAddress{Namespace: namespace, URI: uri, Timeout: 5 * time.Second})
 	}
 	return out
+}
+
+// numbered returns addresses of a namespace: its name with a number.
+func numbered(namespace string, n int) (out []model.KeyAddress) {
+	for i := range n {
+		out = append(out, addressesOf(namespace, fmt.Sprintf("%s%05d", namespace, i))...)
+	}
+	return out
+}
+
+// Namespaces share the places of the mesh evenly, however many URIs one of them has.
+func TestShares(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	root := numbered("istio-system", 10)
+	for i := range root {
+		root[i].Root = true
+	}
+	all := func(of ...[]model.KeyAddress) []model.KeyAddress { return slices.Concat(of...) }
+	for name, test := range map[string]struct {
+		before, now []model.KeyAddress
+		want        map[string]int // places by namespace
+		refused     int
+	}{
+		"one namespace takes all":           {nil, numbered("evil", 1200), map[string]int{"evil": 1000}, 200},
+		"a small one beside it":             {nil, all(numbered("evil", 1200), numbered("shop", 3)), map[string]int{"evil": 997, "shop": 3}, 203},
+		"a small one that comes later":      {numbered("evil", 1200), all(numbered("evil", 1200), numbered("shop", 3)), map[string]int{"evil": 997, "shop": 3}, 203},
+		"two large ones":                    {nil, all(numbered("evil", 1200), numbered("shop", 1200)), map[string]int{"evil": 500, "shop": 500}, 1400},
+		"what a small one leaves is used":   {nil, all(numbered("a", 900), numbered("b", 100), numbered("c", 900)), map[string]int{"a": 450, "b": 100, "c": 450}, 900},
+		"the root namespace first":          {nil, all(numbered("evil", 1200), root, numbered("a", 1200)), map[string]int{"a": 495, "evil": 495, "istio-system": 10}, 1410},
+		"one URI of all has a single place": {nil, all(addressesOf("evil", "same"), addressesOf("shop", "same"), numbered("evil", 1200)), map[string]int{"evil": 1000, "shop": 1}, 201},
+	} {
+		k := &Knowledge{}
+		k.Want(test.before, now)
+		for _, a := range test.before {
+			k.Learn(a.URI, "keys", nil, now)
+		}
+		k.Want(test.now, now)
+		got := map[string]int{}
+		for _, of := range k.of {
+			for _, n := range of.named {
+				got[n]++
+			}
+		}
+		if !maps.Equal(got, test.want) || len(k.refused) != test.refused || len(k.of) > MaxURIs {
+			t.Errorf("%s: %v, %d refused, want %v, %d", name, got, len(k.refused), test.want, test.refused)
+		}
+	}
+}
+
+// A namespace whose servers are silent leaves places to others, and theirs are asked at once.
+func TestOthersHavePlaces(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	k, all := &Knowledge{}, numbered("evil", 900)
+	for i := range 20 {
+		all = append(all, numbered(fmt.Sprintf("evil-%02d-", i), 40)...)
+	}
+	under := func() (out []Question) {
+		for {
+			uri, at := k.Next(now)
+			if uri == "" || at.After(now) {
+				return out
+			}
+			out = append(out, k.Ask(uri))
+		}
+	}
+	k.Want(all[:900], now)
+	if asked := under(); len(asked) != 3*(maxAsked-reserved)/4 {
+		t.Errorf("%d questions of one namespace are under way", len(asked))
+	}
+	k.Want(all, now)
+	under()
+	k.Want(append(all, numbered("shop", 3)...), now.Add(time.Second))
+	now = now.Add(time.Second)
+	if asked := under(); len(asked) == 0 || asked[0].namespace != "shop" {
+		t.Errorf("%d are under way, then %v: want one of the namespace that has none", k.asked, asked)
+	}
 }
 
 // Questions are asked at once up to a number, and repeated ones take half of the places at most.
 func TestPlaces(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	k, all := &Knowledge{}, []model.KeyAddress(nil)
-	for i := range 2 * maxAsked {
+	for i := range 2 * 3 * (maxAsked - reserved) / 4 {
 		all = append(all, addresses(fmt.Sprintf("%05d", i))...)
 	}
 	k.Want(all, now)
 	ask := func() (out []Question) {
 		for {
-			uri, at := k.Next()
+			uri, at := k.Next(now)
 			if uri == "" || at.After(now) {
 				return out
 			}
@@ -198,7 +279,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	first := ask()
-	if len(first) != maxAsked || first[0].URI != "00000" {
+	if len(first) != 3*(maxAsked-reserved)/4 || first[0].URI != "00000" {
 		t.Fatalf("%d are asked, the first %v", len(first), first[0])
 	}
 	for _, q := range first {
@@ -208,11 +289,11 @@ func TestPlaces(t *testing.T) {
 	now = now.Add(time.Minute)
 	again, second := 0, ask()
 	for _, q := range second {
-		if q.again {
+		if k.of[q.URI].failures > 0 {
 			again++
 		}
 	}
-	if len(second) != maxAsked || again != 0 {
+	if len(second) != 3*(maxAsked-reserved)/4 || again != 0 {
 		t.Errorf("%d are asked, %d of them again: want those first that were never asked", len(second), again)
 	}
 	for _, q := range second {
@@ -220,10 +301,10 @@ func TestPlaces(t *testing.T) {
 		k.Learn(q.URI, "", errors.New("silent"), now)
 	}
 	now = now.Add(time.Minute)
-	if third := ask(); len(third) != maxFailing {
-		t.Errorf("%d are asked again at once, want %d", len(third), maxFailing)
+	if third := ask(); len(third) != (maxAsked-reserved)/2 {
+		t.Errorf("%d are asked again at once, want %d", len(third), (maxAsked-reserved)/2)
 	}
-	k.Want(append(all, addresses("zz")...), now)
+	k.Want(append(all, addressesOf("other", "zz")...), now)
 	if fourth := ask(); len(fourth) != 1 || fourth[0].URI != "zz" {
 		t.Errorf("beside those %v are asked, want the new one", fourth)
 	}

@@ -3,7 +3,6 @@ package keys
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -14,15 +13,15 @@ const (
 	refresh    = 20 * time.Minute
 	firstRetry = time.Second
 	lastRetry  = time.Minute
-	MaxURIs    = 1000 // of a mesh; first those whose keys are known, then by name
-
-	maxAsked   = 128          // questions at a time
-	maxFailing = maxAsked / 2 // of those, about URIs whose last question failed: silent servers delay no others
+	MaxURIs    = 1000 // of a mesh: the root namespace's first, the rest is shared evenly between namespaces
+	maxAsked   = 144  // questions at a time
+	reserved   = 16   // of these, for namespaces that have none under way
 )
 
 // known is what is known of one key set.
 type known struct {
-	timeout  time.Duration // of a question
+	named    []string      // the namespaces whose policies name it
+	timeout  time.Duration // of a question: the longest that these give
 	keys     string        // the last good ones, "" for none yet
 	fault    string        // of the last question, "" for none
 	failures int           // since the last good answer
@@ -32,14 +31,15 @@ type known struct {
 
 // Knowledge is what is known of all key sets that policies name. It reads no clock, and is one goroutine's.
 type Knowledge struct {
-	of      map[string]*known // by URI
-	refused []string          // URIs beyond MaxURIs
-	asked   int               // questions under way,
-	failing int               // and those of them that repeat one that failed
+	of      map[string]*known  // by URI
+	refused []model.KeyAddress // those beyond MaxURIs
+	asked   int                // questions under way,
+	asking  map[string]int     // and these by namespace
 }
 
-// Want sets the URIs that policies name. What is known of others is forgotten; of those that stay, nothing is, and no URI that
-// is new takes the place of one whose keys are known.
+// Want sets the URIs that policies name. What is known of others is forgotten; of those that stay, nothing is. Namespaces take
+// places in turn, each first for URIs whose keys are known, so that none keeps another from its share. A URI that several
+// namespaces name has one place.
 func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
 	was := k.of
 	late := func(a model.KeyAddress) int {
@@ -48,68 +48,103 @@ func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
 		}
 		return 1
 	}
-	all = slices.Clone(all)
-	sort.Slice(all, func(i, j int) bool {
-		return cmp.Or(cmp.Compare(late(all[i]), late(all[j])), cmp.Compare(all[i].URI, all[j].URI)) < 0
-	})
-	all = slices.CompactFunc(all, func(a, b model.KeyAddress) bool { return a.URI == b.URI })
 	k.of, k.refused = make(map[string]*known, len(all)), nil
-	for i, a := range all {
-		if i >= MaxURIs {
-			k.refused = append(k.refused, a.URI)
+	for _, a := range inTurn(all, late) {
+		of := k.of[a.URI]
+		switch {
+		case of != nil:
+		case len(k.of) >= MaxURIs:
+			k.refused = append(k.refused, a)
 			continue
-		}
-		if k.of[a.URI] = was[a.URI]; k.of[a.URI] == nil {
-			k.of[a.URI] = &known{next: now}
-			if a.Known {
-				k.of[a.URI].next = now.Add(-time.Second) // somebody uses them
+		default:
+			if of = was[a.URI]; of == nil {
+				of = &known{next: now}
+				if a.Known {
+					of.next = now.Add(-time.Second) // somebody uses them
+				}
 			}
+			k.of[a.URI], of.named, of.timeout = of, nil, 0
 		}
-		k.of[a.URI].timeout = a.Timeout
+		of.named, of.timeout = append(of.named, a.Namespace), max(of.timeout, a.Timeout)
 	}
 }
 
+// inTurn orders addresses: the root namespace's first, then one of each namespace, then another of each.
+func inTurn(all []model.KeyAddress, late func(model.KeyAddress) int) []model.KeyAddress {
+	all = slices.SortedFunc(slices.Values(all), func(a, b model.KeyAddress) int {
+		return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.URI, b.URI), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	turns, had := map[model.KeyAddress]int{}, map[string]int{}
+	for _, a := range all {
+		if had[a.Namespace]++; !a.Root {
+			turns[a] = had[a.Namespace]
+		}
+	}
+	slices.SortStableFunc(all, func(a, b model.KeyAddress) int { return cmp.Compare(turns[a], turns[b]) })
+	return all
+}
+
 // Next returns the URI to ask next, of those about which no question is under way, and when that is; "" if there is none, or if
-// an answer must come first.
-func (k *Knowledge) Next() (uri string, at time.Time) {
+// an answer must come first. Of those that are due it is one of the namespace with the fewest questions under way. A namespace
+// with some has at most three times as many as places are free, and repeats failed ones only while it has fewer than that: silent
+// servers delay no other namespace, and their own a little.
+func (k *Knowledge) Next(now time.Time) (uri string, at time.Time) {
 	if k.asked >= maxAsked {
 		return "", at
 	}
+	free, least := maxAsked-reserved-k.asked, 0
 	for name, of := range k.of {
-		if of.asked || of.failures > 0 && k.failing >= maxFailing {
+		room := 3 * free
+		if of.failures > 0 {
+			room = free
+		}
+		own := k.asking[k.payer(of)]
+		if of.asked || own > 0 && own >= room {
 			continue
 		}
-		if uri == "" || cmp.Or(of.next.Compare(at), cmp.Compare(name, uri)) < 0 {
-			uri, at = name, of.next
+		if uri == "" || cmp.Or(later(of.next, now).Compare(later(at, now)), cmp.Compare(own, least), of.next.Compare(at), cmp.Compare(name, uri)) < 0 {
+			uri, at, least = name, of.next, own
 		}
 	}
 	return uri, at
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// payer returns the namespace for which a URI is asked: of those that name it the one with the fewest questions under way.
+func (k *Knowledge) payer(of *known) string {
+	return slices.MinFunc(of.named, func(a, b string) int { return cmp.Compare(k.asking[a], k.asking[b]) })
+}
+
 // Ask records that a question about a URI begins.
 func (k *Knowledge) Ask(uri string) Question {
 	of := k.of[uri]
-	q := Question{URI: uri, Timeout: of.timeout, again: of.failures > 0}
-	of.asked = true
-	k.asked++
-	if q.again {
-		k.failing++
+	q := Question{URI: uri, Timeout: of.timeout, namespace: k.payer(of)}
+	if of.asked = true; k.asking == nil {
+		k.asking = map[string]int{}
 	}
+	k.asked++
+	k.asking[q.namespace]++
 	return q
 }
 
 // Question is one that is under way.
 type Question struct {
-	URI     string
-	Timeout time.Duration
-	again   bool // the last one failed
+	URI       string
+	Timeout   time.Duration
+	namespace string // for which it is asked
 }
 
 // End records that a question has ended.
 func (k *Knowledge) End(q Question) {
 	k.asked--
-	if q.again {
-		k.failing--
+	if k.asking[q.namespace]--; k.asking[q.namespace] == 0 {
+		delete(k.asking, q.namespace)
 	}
 	if of := k.of[q.URI]; of != nil {
 		of.asked = false

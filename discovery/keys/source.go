@@ -1,10 +1,12 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,13 +33,13 @@ type Source struct {
 	news   chan struct{}
 }
 
-// firstRound is how long others wait for the first keys: a silent server does not keep a mesh from its proxies.
-const firstRound = 15 * time.Second
+// firstRound is how long the mesh waits for the first keys: a silent server does not keep it from its proxies.
+const firstRound = 3 * time.Second
 
 // Groups that are none of a URI.
 const (
-	early  = ""          // before it is known what is wanted
-	beyond = "more URIs" // of those that are not asked
+	early  = ""            // before it is known what is wanted
+	beyond = "(more URIs)" // of those that are not asked; its fault comes before those of URIs
 )
 
 // NewSource returns a Source that asks by a Fetcher.
@@ -172,7 +174,7 @@ func (r *run) want(out map[string]model.Group) {
 	}
 	if refused := r.know.refused; len(refused) > 0 {
 		names[beyond], r.sent[beyond] = true, true
-		out[beyond] = model.Group{Faults: []string{fmt.Sprintf("%d URIs are not asked, %s and others: want %d in a mesh at most", len(refused), model.KeySetName(refused[0]), MaxURIs)}}
+		out[beyond] = model.Group{Faults: []string{tooMany(refused)}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.sent)) {
 		if !names[name] {
@@ -182,10 +184,28 @@ func (r *run) want(out map[string]model.Group) {
 	}
 }
 
+// tooMany returns the fault of URIs that are not asked, with the namespaces that have most of them.
+func tooMany(refused []model.KeyAddress) string {
+	of := map[string]int{}
+	for _, a := range refused {
+		of[a.Namespace]++
+	}
+	namespaces := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	var most []string
+	for _, n := range namespaces[:min(len(namespaces), 5)] {
+		most = append(most, fmt.Sprintf("%d of namespace %s", of[n], n))
+	}
+	if len(namespaces) > len(most) {
+		most = append(most, fmt.Sprintf("others of %d more namespaces", len(namespaces)-len(most)))
+	}
+	return fmt.Sprintf("%s: not fetched, such as %s: want at most %d URIs in the mesh, of which each namespace has an equal share",
+		strings.Join(most, ", "), model.KeySetName(refused[0].URI), MaxURIs)
+}
+
 // ask begins the questions that are due, and returns when to come back, if no answer comes before.
 func (r *run) ask(ctx context.Context) time.Time {
 	for {
-		uri, at := r.know.Next()
+		uri, at := r.know.Next(time.Now())
 		switch {
 		case uri == "":
 			at = time.Now().Add(refresh) // an answer comes, or other news

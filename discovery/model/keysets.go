@@ -1,15 +1,16 @@
 package model
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"iter"
-	"maps"
 	"net/url"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	security "istio.io/api/security/v1beta1"
 )
 
@@ -37,19 +38,24 @@ const (
 	MaxKeyTimeout = 10 * time.Second
 )
 
-// KeyAddress is an address of a key set that policies name.
+// KeyAddress is an address of a key set that policies of a namespace name.
 type KeyAddress struct {
-	URI     string
-	Timeout time.Duration // of a question: the longest of those that policies give
-	Known   bool          // keys of it were fetched before
+	Namespace string
+	URI       string
+	Timeout   time.Duration // of a question: the longest of those that these policies give
+	Known     bool          // keys of it were fetched before
+	Root      bool          // the namespace is the root namespace
 }
 
-// KeyAddresses returns the addresses of key sets that policies among groups name, ordered.
+// KeyAddresses returns the addresses of key sets that policies among groups name, ordered by namespace and address.
 func KeyAddresses(groups iter.Seq[Group]) []KeyAddress {
-	all, known := map[string]time.Duration{}, map[string]bool{}
+	type place struct{ namespace, uri string }
+	all, known, settings := map[place]time.Duration{}, map[string]bool{}, Settings{}
 	for g := range groups {
 		for _, o := range g.Objects {
 			switch spec := o.Spec.(type) {
+			case *meshconfig.MeshConfig:
+				settings.Config = cmp.Or(settings.Config, spec)
 			case *security.JWTRule:
 				known[spec.JwksUri] = true
 			case *security.RequestAuthentication:
@@ -58,16 +64,20 @@ func KeyAddresses(groups iter.Seq[Group]) []KeyAddress {
 					if r.GetTimeout() != nil {
 						given = min(r.Timeout.AsDuration(), MaxKeyTimeout)
 					}
-					all[r.GetJwksUri()] = max(all[r.GetJwksUri()], given)
+					if at := (place{o.Namespace, r.GetJwksUri()}); at.uri != "" {
+						all[at] = max(all[at], given)
+					}
 				}
 			}
 		}
 	}
-	delete(all, "")
 	out := make([]KeyAddress, 0, len(all))
-	for _, uri := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, KeyAddress{uri, all[uri], known[uri]})
+	for at, timeout := range all {
+		out = append(out, KeyAddress{at.namespace, at.uri, timeout, known[at.uri], at.namespace == settings.RootNamespace()})
 	}
+	slices.SortFunc(out, func(a, b KeyAddress) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.URI, b.URI))
+	})
 	return out
 }
 

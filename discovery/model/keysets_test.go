@@ -37,15 +37,15 @@ func TestKeySets(t *testing.T) {
 		}
 		return strings.Join(out, ",")
 	}
-	if got := told(m); got != ",own,," || fmt.Sprint(m.KeyAddresses()) != "[{https://a.test/keys 5s false} {https://c.test/keys 7s false}]" {
+	if got := told(m); got != ",own,," || fmt.Sprint(m.KeyAddresses()) != "[{shop https://a.test/keys 5s false false} {shop https://c.test/keys 7s false false}]" {
 		t.Errorf("the keys are %q, of %v", got, m.KeyAddresses())
 	}
 	if notes := m.Notes(); len(notes) != 3 || notes[0].Code != model.NoKeys || notes[0].Path != "spec.jwtRules[0].jwksUri" {
 		t.Errorf("the notes are %v", notes)
 	}
-	if a := model.KeyAddresses(slices.Values(groups(tokens, set("1"), object("RequestAuthentication", "shop/q", 1, &security.RequestAuthentication{
-		JwtRules: []*security.JWTRule{{JwksUri: "https://c.test/keys", Timeout: durationpb.New(time.Hour)}},
-	})))); fmt.Sprint(a) != "[{https://a.test/keys 5s true} {https://c.test/keys 10s false}]" {
+	late := &security.RequestAuthentication{JwtRules: []*security.JWTRule{{JwksUri: "https://c.test/keys", Timeout: durationpb.New(time.Hour)}}}
+	if a := model.KeyAddresses(slices.Values(groups(tokens, set("1"), object("RequestAuthentication", "shop/q", 1, late),
+		object("RequestAuthentication", "istio-system/q", 1, late)))); fmt.Sprint(a) != "[{istio-system https://c.test/keys 10s false true} {shop https://a.test/keys 5s true false} {shop https://c.test/keys 10s false false}]" {
 		t.Errorf("the addresses are %v", a)
 	}
 	one := set("1")

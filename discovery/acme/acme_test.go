@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,52 @@ func TestAServerHasOneCertificateInANamespace(t *testing.T) {
 	want := []string{"edge lets a.test for acme://lets/bank/g/pb", "edge lets a.test,b.test,c.test for acme://lets/shop/h/pb", "edge lets b.test for acme://lets/park/g/pb"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Only proxies that may have the key are gateways for an issuer.
+func TestEntitled(t *testing.T) {
+	accounts := map[string][]string{"edge": {"gw", "gw2"}}
+	for name, test := range map[string]struct {
+		p    model.Proxy
+		want bool
+	}{
+		"an account that is named":             {model.Proxy{Namespace: "edge", Keys: true, Account: "gw2"}, true},
+		"another account of the namespace":     {model.Proxy{Namespace: "edge", Keys: true, Account: "web"}, false},
+		"the account's name in another":        {model.Proxy{Namespace: "shop", Keys: true, Account: "gw"}, false},
+		"plain text":                           {model.Proxy{Namespace: "edge"}, false},
+		"plain text, where it has secrets too": {model.Proxy{Namespace: "edge", Keys: true}, true},
+		"a token in plain text":                {model.Proxy{Namespace: "edge", Account: "gw"}, false},
+	} {
+		if got := len(Entitled([]model.Proxy{test.p}, accounts)) == 1; got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// Namespaces of Gateways share the certificates that are asked for, in turn.
+func TestSetsAreShared(t *testing.T) {
+	servers := func(namespace string, n int) *model.Object {
+		g := gateway(namespace, "g", "gw")
+		for i := range n {
+			spec := g.Spec.(*networking.Gateway)
+			spec.Servers = append(spec.Servers, server(uint32(1000+i), "lets", fmt.Sprintf("%s%04d.test", namespace, i)))
+			spec.Servers[i].Port.Name = fmt.Sprint(i)
+		}
+		return g
+	}
+	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{servers("evil", MaxSets+100), servers("shop", 2), servers("bank", 1)}}}))
+	held := map[string]bool{"edge lets shop0001.test": true}
+	sets, notes := Wanted(m, []model.Proxy{workload("edge", "gw")}, []string{"edge"}, []string{"lets"}, held)
+	var first []string
+	for _, s := range sets[:5] {
+		first = append(first, s.Hosts...)
+	}
+	if got, want := strings.Join(first, " "), "shop0001.test bank0000.test evil0000.test evil0001.test shop0000.test"; got != want {
+		t.Errorf("the first are %s, want %s", got, want)
+	}
+	if len(sets) != MaxSets || len(notes) != 103 || notes[0].Code != model.ACMEWaits || notes[0].Meta.Namespace != "evil" {
+		t.Errorf("%d sets, %d notes, %v", len(sets), len(notes), notes[:1])
 	}
 }
 

@@ -149,6 +149,9 @@ func (r Record) Notes(s Set, now time.Time) []model.Note {
 	return nil
 }
 
+// Waits returns a note for each place of the set about what keeps its certificate waiting.
+func (s Set) Waits(text string) []model.Note { return s.notes(model.ACMEWaits, text) }
+
 // RetryAfter reads the header of that name, as seconds or as a date; 0 for none.
 func RetryAfter(value string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {

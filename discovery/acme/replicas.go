@@ -118,7 +118,7 @@ func Lacking(heard map[string]Heard, own string, now time.Time, q Question, serv
 		}
 	}
 	if len(out) == 0 && serving == 0 {
-		return []string{"none that serves " + q.Host + " at port 80 is connected"}
+		return []string{"none that serves " + q.Host + " at port 80 is connected and has accepted it"}
 	}
 	return out
 }

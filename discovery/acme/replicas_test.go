@@ -59,13 +59,13 @@ func TestLacking(t *testing.T) {
 	}{
 		{"alone", nil, 1, nil, 0, ""},
 		{"alone, a gateway is behind", nil, 1, []string{"gw"}, 0, "gw"},
-		{"no gateway anywhere", map[string]Heard{"own": silent, "b": shown(0)}, 0, nil, 0, "none that serves a.test at port 80 is connected"},
+		{"no gateway anywhere", map[string]Heard{"own": silent, "b": shown(0)}, 0, nil, 0, "none that serves a.test at port 80 is connected and has accepted it"},
 		{"a gateway of another replica", map[string]Heard{"own": silent, "b": shown(2)}, 0, nil, 0, ""},
 		{"another replica has not said so", map[string]Heard{"b": silent}, 1, nil, 0, "gateways of the replica b"},
 		{"one of two others", map[string]Heard{"b": shown(1), "c": silent}, 1, nil, 0, "gateways of the replica c"},
 		{"one that is silent is waited for", map[string]Heard{"b": silent}, 1, nil, 29 * time.Second, "gateways of the replica b"},
 		{"and then not", map[string]Heard{"b": silent}, 1, nil, 30 * time.Second, ""},
-		{"one that was silent has no gateways", map[string]Heard{"b": shown(1)}, 0, nil, 30 * time.Second, "none that serves a.test at port 80 is connected"},
+		{"one that was silent has no gateways", map[string]Heard{"b": shown(1)}, 0, nil, 30 * time.Second, "none that serves a.test at port 80 is connected and has accepted it"},
 	} {
 		if got := strings.Join(Lacking(row.heard, "own", start.Add(row.after), q, row.serving, row.behind), ", "); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)

@@ -17,7 +17,7 @@ import (
 
 // Bounds of what is asked for.
 const (
-	MaxSets  = 1000 // of all namespaces; first those of which something is known, then by name
+	MaxSets  = 1000 // of all namespaces, shared evenly between those of the Gateways
 	maxHosts = 100  // of one certificate, the bound of public issuers
 )
 
@@ -45,9 +45,28 @@ func (s Set) ID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Wanted returns the sets that connected gateways of namespaces need, ordered by key, and notes about what none can be had for.
-// issuers are the names that may be used, known the keys of sets of which something is known.
-func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string, known map[string]bool) (sets []Set, notes []model.Note) {
+// Owners returns the namespaces of the Gateways that name the set.
+func (s Set) Owners() (out []string) {
+	for _, p := range s.Places {
+		out = append(out, p.Meta.Namespace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Entitled returns those of the proxies that may have the certificates of issuers: by a proven identity, of the service accounts of
+// their namespace; without one only where discovery sends private keys in plaintext. Others do not count as gateways: any program can
+// open a stream and never accept what it is sent.
+func Entitled(connected []model.Proxy, accounts map[string][]string) []model.Proxy {
+	return slices.DeleteFunc(slices.Clone(connected), func(p model.Proxy) bool {
+		return !p.Keys || p.Account != "" && !slices.Contains(accounts[p.Namespace], p.Account)
+	})
+}
+
+// Wanted returns the sets that connected gateways of namespaces need, and notes about what none can be had for. The sets are in turn: one
+// of each namespace of Gateways, then another of each, first those with a certificate. issuers are the names that may be used, held the keys of
+// sets with a certificate or an order.
+func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string, held map[string]bool) (sets []Set, notes []model.Note) {
 	w := wanted{issuers: issuers, servers: map[string]*Set{}, served: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, p := range connected {
@@ -68,11 +87,26 @@ func Wanted(m *model.Mesh, connected []model.Proxy, namespaces, issuers []string
 		s.Secrets = slices.Compact(s.Secrets)
 		sets = append(sets, *s)
 	}
-	sort.SliceStable(sets, func(i, j int) bool { return known[sets[i].Key()] && !known[sets[j].Key()] })
+	sets = inTurn(sets, held)
 	for _, s := range sets[min(len(sets), MaxSets):] {
-		notes = append(notes, s.notes(model.ACMEWaits, fmt.Sprintf("there are more than %d certificates to be issued: this one is not asked for", MaxSets))...)
+		notes = append(notes, s.notes(model.ACMEWaits, fmt.Sprintf("there are more than %d certificates to be issued, of which each namespace of Gateways has an equal share: this one is not asked for", MaxSets))...)
 	}
 	return sets[:min(len(sets), MaxSets)], append(notes, w.notes...)
+}
+
+func inTurn(sets []Set, held map[string]bool) []Set {
+	sort.SliceStable(sets, func(i, j int) bool { return held[sets[i].Key()] && !held[sets[j].Key()] })
+	turns, had := map[string]int{}, map[string]int{}
+	for _, s := range sets {
+		first := len(sets)
+		for _, owner := range s.Owners() {
+			first = min(first, had[owner])
+			had[owner]++
+		}
+		turns[s.Key()] = first
+	}
+	sort.SliceStable(sets, func(i, j int) bool { return turns[sets[i].Key()] < turns[sets[j].Key()] })
+	return sets
 }
 
 // Unknown returns a note for each server of a Gateway that names another issuer than these.

@@ -9,14 +9,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Behind returns the nodes of those streams whose client has not accepted a route with a text, of a mesh that has something.
-func (s *Server) Behind(streams []int64, text string, has func(*model.Mesh) bool) (behind []string) {
+// Behind returns those of the streams whose client has not accepted a route with a text, of a mesh that has something, with their nodes.
+func (s *Server) Behind(streams []int64, text string, has func(*model.Mesh) bool) map[int64]string {
+	behind := map[int64]string{}
 	for _, st := range s.all() {
 		if slices.Contains(streams, st.number) && !st.accepted(text, has) {
-			behind = append(behind, st.node)
+			behind[st.number] = st.node
 		}
 	}
-	slices.Sort(behind)
 	return behind
 }
 

@@ -21,6 +21,7 @@ func (s *Server) Proxies() []model.Proxy {
 			w := st.reader.Proxy()
 			w.Name = proxyName(st.node, w.Namespace)
 			w.Stream, w.Version, w.DNS, w.Agent = st.number, st.version, st.dns, st.agent
+			w.Keys, w.Account = st.hub.maySeeSecrets(st.wire.Context()) == nil, st.proven.account
 			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
 			if st.session != nil {
 				w.Refused, w.Unbound = st.session.Refused(), st.session.Unbound()

@@ -122,11 +122,13 @@ type Proxy struct {
 
 	New          bool // connected a moment ago: the registry may not have its workload yet
 	Gateway      bool
-	Proxyless    bool // a program's own gRPC library
-	Binds        bool // no traffic is intercepted: listeners bind their ports
-	HTTPProxy    bool // programs use an HTTP proxy: services without a loopback address have no listener of their own
-	Unprivileged bool // it cannot open ports below UnprivilegedFrom
-	Certificate  bool // it has one for mutual TLS, and the roots of the mesh
+	Proxyless    bool   // a program's own gRPC library
+	Binds        bool   // no traffic is intercepted: listeners bind their ports
+	HTTPProxy    bool   // programs use an HTTP proxy: services without a loopback address have no listener of their own
+	Unprivileged bool   // it cannot open ports below UnprivilegedFrom
+	Certificate  bool   // it has one for mutual TLS, and the roots of the mesh
+	Keys         bool   // it may have private keys: over TLS those for Account, in plaintext only where the operator allows it
+	Account      string // proven by its certificate or token; "" for none
 	Own          OwnPorts
 	Addresses    []netip.Addr
 	Domain       string // DNS domain of its node ID, in lower case; "" for none

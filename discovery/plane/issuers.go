@@ -68,8 +68,9 @@ func (p *Plane) joinIssuers() error {
 	var err error
 	p.issuers, err = client.New(client.Config{
 		Issuers: c.Issuers.Of, Inside: c.Issuers.Inside, Store: p.issuerStore(), Accounts: accounts,
-		Mesh: p.proxies.Mesh, Proxies: p.proxies.Proxies, Changed: p.reporter.Recheck, Log: c.Log,
-		Behind: func(streams []int64, namespace, token string) []string {
+		Mesh: p.proxies.Mesh, Changed: p.reporter.Recheck, Log: c.Log,
+		Proxies: func() []model.Proxy { return acme.Entitled(p.proxies.Proxies(), accounts) },
+		Behind: func(streams []int64, namespace, token string) map[int64]string {
 			return p.proxies.Behind(streams, token, func(m *model.Mesh) bool { return m.Answers(namespace, token) })
 		},
 	})

@@ -3,11 +3,13 @@
 package wire
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +18,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/acme"
 	"github.com/pilotlight/pilotlight/e2e/crd"
@@ -290,4 +298,29 @@ func (w *acmeWorld) ready(want string) error {
 		err = fmt.Errorf("readiness does not say %q of a certificate: %s", want, text)
 	}
 	return err
+}
+
+// A program that calls itself a gateway in plain text, and never acknowledges what it is sent, delays no certificate.
+func TestACMEWithAStranger(t *testing.T) {
+	t.Parallel()
+	w := newACME(t, time.Hour, " ", "shop.test")
+	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("shop.test"); return err }))
+	connection, err := grpc.NewClient("passthrough:"+w.Discovery.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { // not 127.0.0.1, which has secrets in plain text here
+			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", address)
+		}))
+	w.Check(err)
+	defer connection.Close()
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(connection).StreamAggregatedResources(t.Context())
+	w.Check(err)
+	labels, err := structpb.NewStruct(map[string]any{"LABELS": map[string]any{"gateway": "gw"}})
+	w.Check(err)
+	w.Check(stream.Send(&discoveryv3.DiscoveryRequest{
+		Node:    &corev3.Node{Id: "router~10.77.0.66~fake.default~default.svc.cluster.local", Metadata: labels},
+		TypeUrl: "type.googleapis.com/envoy.config.listener.v3.Listener",
+	}))
+	_, err = stream.Recv()
+	w.Check(err)
+	w.gateway(" ", "shop.test, more.test")
+	w.Check(lab.Eventually(30*time.Second, func() error { _, err := w.leaf("more.test"); return err }))
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +27,15 @@ type Config struct {
 
 	Mesh    func() *model.Mesh // nil before the first one
 	Proxies func() []model.Proxy
-	// Behind returns the nodes of those streams that have not accepted the answer to a challenge.
-	Behind  func(streams []int64, namespace, token string) []string
+	// Behind returns those of the streams that have not accepted the answer to a challenge, with their nodes.
+	Behind  func(streams []int64, namespace, token string) map[int64]string
 	Changed func() // is called when Notes has others
 	Log     *slog.Logger
 }
 
 // Times of the loop, and how much is under way.
 const (
-	maxTries  = 4
+	maxTries  = 8                      // half of them for one namespace of Gateways
 	lookAgain = 5 * time.Second        // at what is connected
 	lookOften = 300 * time.Millisecond // while replicas tell what their gateways answer
 
@@ -65,6 +66,7 @@ type Client struct {
 	leads   bool                   // this process asks
 	fault   string                 // of the store
 	crowd   bool                   // there are more kinds of gateways than this replica reports
+	late    map[int64]late         // streams of gateways that have not accepted an answer
 	notes   []model.Note           // about what cannot be asked for
 }
 
@@ -73,7 +75,7 @@ func New(c Config) (*Client, error) {
 	k := &Client{
 		config: c, accounts: map[string]*account{}, store: c.Store, log: c.Log, random: rand.Float64,
 		challenges: newChallenges(), secrets: newSecrets(c.Accounts), counts: newCounts(), news: make(chan struct{}, 1),
-		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]string{},
+		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]string{}, late: map[int64]late{},
 	}
 	k.replicas, _ = c.Store.(Replicas)
 	for _, i := range c.Issuers {
@@ -178,14 +180,15 @@ func (c *Client) want(now time.Time) {
 		return
 	}
 	connected := c.config.Proxies()
+	c.forgetLate(connected)
 	if c.replicas != nil {
 		connected = append(connected, acme.Elsewhere(c.replicas.Heard(), c.replicas.Name(), now)...)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := map[string]bool{}
-	for key := range c.records {
-		known[key] = true
+	for key, r := range c.records {
+		known[key] = len(r.Chain) > 0 || r.Order != ""
 	}
 	c.sets, c.notes = acme.Wanted(m, connected, c.namespaces(), c.config.Issuers.Names(), known)
 	if c.sets == nil {
@@ -211,18 +214,40 @@ func (c *Client) want(now time.Time) {
 
 func (c *Client) namespaces() []string { return slices.Sorted(maps.Keys(c.config.Accounts)) }
 
-// due returns the records to ask for at now, of which tries begin.
+// due returns the records to ask for at now, of which tries begin: renewals first. A namespace of Gateways that has some under way leaves as many
+// places free as it has.
 func (c *Client) due(now time.Time) (out []acme.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	tries := map[string]int{} // under way, by namespace
+	count := func(s acme.Set) {
+		for _, owner := range s.Owners() {
+			tries[owner]++
+		}
+	}
+	var waiting []acme.Set
 	for _, s := range c.sets {
-		key := s.Key()
-		r := c.records[key]
-		if len(s.NoHTTP) > 0 || c.under[key] || now.Before(r.Due()) || len(c.under) >= maxTries {
+		switch key := s.Key(); {
+		case c.under[key]:
+			count(s)
+		case len(s.NoHTTP) == 0 && !now.Before(c.records[key].Due()):
+			waiting = append(waiting, s)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b acme.Set) int {
+		return cmp.Compare(min(len(c.records[b.Key()].Chain), 1), min(len(c.records[a.Key()].Chain), 1))
+	})
+	for _, s := range waiting {
+		free, own := maxTries-len(c.under), maxTries
+		for _, owner := range s.Owners() {
+			own = min(own, tries[owner])
+		}
+		if free <= 0 || own > 0 && own >= free {
 			continue
 		}
-		c.under[key] = true
-		out = append(out, r)
+		count(s)
+		c.under[s.Key()] = true
+		out = append(out, c.records[s.Key()])
 	}
 	return out
 }

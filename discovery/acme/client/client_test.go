@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,7 +87,7 @@ func start(t *testing.T, a *authority, dir string) (c *Client, said chan []model
 		Proxies: func() []model.Proxy {
 			return []model.Proxy{{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}}
 		},
-		Behind:  func([]int64, string, string) []string { return nil },
+		Behind:  func([]int64, string, string) map[int64]string { return nil },
 		Changed: func() { said <- c.Notes() }, Log: slog.New(slog.DiscardHandler),
 	})
 	check(t, err)
@@ -159,6 +160,39 @@ func TestLimitIsKept(t *testing.T) {
 		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v: %v", e.Name(), info.Mode(), err)
 		}
+	}
+}
+
+// Tries are shared between the namespaces of Gateways, and renewals come first.
+func TestTriesAreShared(t *testing.T) {
+	c := &Client{records: map[string]acme.Record{}, under: map[string]bool{}}
+	for _, of := range []struct {
+		namespace string
+		n         int
+	}{{"evil", 100}, {"shop", 2}, {"bank", 2}} {
+		for i := range of.n {
+			s := acme.Set{Namespace: "edge", Hosts: []string{fmt.Sprint(of.namespace, i)}, Places: []acme.Place{{Meta: model.Meta{Namespace: of.namespace}}}}
+			c.sets = append(c.sets, s)
+		}
+	}
+	c.records[c.sets[103].Key()] = acme.Record{Hosts: []string{"bank1"}, Chain: []byte("c"), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now()}
+	begun := func() (out []string) {
+		for _, r := range c.due(time.Now()) {
+			if len(r.Hosts) > 0 {
+				out = append(out, r.Hosts[0])
+			}
+		}
+		return out
+	}
+	if first := begun(); len(first) != 1 || first[0] != "bank1" { // the records of others are zero
+		t.Errorf("%q are renewed", first)
+	}
+	of := map[string]int{}
+	for key := range c.under {
+		of[strings.TrimRight(strings.TrimPrefix(key, "edge  "), "0123456789")]++
+	}
+	if want := map[string]int{"bank": 1, "evil": 4, "shop": 2}; !maps.Equal(of, want) {
+		t.Errorf("under way are %v, want %v", of, want)
 	}
 }
 

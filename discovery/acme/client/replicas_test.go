@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -140,6 +141,7 @@ type world struct {
 	issuer  *fulfiller
 	at      string // the replica with the gateway
 	behind  bool   // the gateway does not acknowledge
+	stuck   bool   // nor does another one beside it
 	clients map[string]*Client
 }
 
@@ -188,13 +190,21 @@ func (w *world) startWith(name string, p Store) (stop func()) {
 			if name != w.at {
 				return nil
 			}
-			return []model.Proxy{{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}}
+			one := model.Proxy{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}
+			two := one
+			if two.Stream = 1; w.stuck {
+				return []model.Proxy{one, two}
+			}
+			return []model.Proxy{one}
 		},
-		Behind: func([]int64, string, string) []string {
+		Behind: func([]int64, string, string) map[int64]string {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.behind {
-				return []string{"gw"}
+				return map[int64]string{0: "gw"}
+			}
+			if w.stuck {
+				return map[int64]string{1: "stuck"}
 			}
 			return nil
 		},
@@ -317,6 +327,39 @@ func TestTwoLeadersOrderOnce(t *testing.T) {
 	})
 }
 
+// A gateway that never acknowledges delays a certificate by half a minute, at whichever replica it is, and a note names it while it is connected.
+func TestAStuckGatewayIsNotWaitedFor(t *testing.T) {
+	for _, at := range []string{"a", "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSharedWorld(t)
+			w.at, w.stuck = at, true
+			a, stopA := w.start("a")
+			_, stopB := w.start("b")
+			defer stopA()
+			defer stopB()
+			a.lead(t.Context())
+			pass(waitFor - time.Second)
+			if n := w.served("a"); n > 0 {
+				t.Errorf("at %s: certificate %d came before", at, n)
+			}
+			pass(15 * time.Second)
+			if w.served("a") != 1 || w.issuer.failed > 0 {
+				t.Errorf("at %s: no certificate, %d failed: %+v", at, w.issuer.failed, w.stored())
+			}
+			noted := func() string { return fmt.Sprint(w.clients[at].Notes()) }
+			if said := noted(); !strings.Contains(said, string(model.ACMEWaits)) || !strings.Contains(said, "not waited for: stuck;") {
+				t.Errorf("at %s: the notes are %s", at, said)
+			}
+			w.mu.Lock()
+			w.stuck = false // it has left
+			w.mu.Unlock()
+			if pass(lookAgain); strings.Contains(noted(), "stuck") {
+				t.Errorf("at %s: it has left, and is named: %s", at, noted())
+			}
+		})
+	}
+}
+
 // Nothing is accepted before the gateways of the other replica have the answer. A replica that says nothing any more is waited for, and then not.
 func TestGatewaysOfOtherReplicasAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -331,7 +374,7 @@ func TestGatewaysOfOtherReplicasAreWaitedFor(t *testing.T) {
 			t.Errorf("asked too early: %+v", r)
 		}
 		pass(20 * time.Second)
-		if r := w.stored(); r.Order == "" || r.Fault != "the gateways have not taken the answer to the challenge: gateways of the replica b" {
+		if r := w.stored(); r.Order == "" || r.Fault != "the gateways have not taken the answer to the challenge: none that serves a.test at port 80 is connected and has accepted it" {
 			t.Errorf("after a minute: %+v", r)
 		}
 		stopB() // it ends with its gateway, which comes to a

@@ -78,7 +78,7 @@ func (c *Client) notesOf(s acme.Set) []model.Note {
 	if r.Begun() && !c.leads {
 		return nil
 	}
-	return r.Notes(s, time.Now())
+	return append(r.Notes(s, time.Now()), c.lateLocked(s)...)
 }
 
 // Lines returns a line for each fault that is not one of a Gateway.

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	acmelib "golang.org/x/crypto/acme"
 
 	"github.com/pilotlight/pilotlight/discovery/acme"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Bounds of one try.
@@ -22,7 +24,8 @@ const (
 	tryTimeout  = 10 * time.Minute
 	showTimeout = time.Minute // for gateways to have an answer
 	showAgain   = 100 * time.Millisecond
-	settle      = 2 * time.Second // after they have it
+	settle      = 2 * time.Second  // after they have it
+	waitFor     = 30 * time.Second // a gateway that does not accept it is not waited for any longer
 )
 
 // errNotShown says that gateways have not accepted an answer: the issuer was not told to ask.
@@ -196,7 +199,15 @@ func (c *Client) shown(ctx context.Context, namespace string, q acme.Question) e
 	}
 }
 
-// behind returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet.
+// late is a stream of a gateway that has not accepted an answer.
+type late struct {
+	namespace, node string
+	since           time.Time
+	given           bool // it is not waited for any longer
+}
+
+// behind returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet. One
+// that has accepted none for waitFor does not count.
 func (c *Client) behind(namespace string, q acme.Question) (serving int, behind []string) {
 	m := c.config.Mesh()
 	var streams []int64
@@ -208,7 +219,58 @@ func (c *Client) behind(namespace string, q acme.Question) (serving int, behind 
 	if len(streams) == 0 {
 		return 0, nil
 	}
-	return len(streams), c.config.Behind(streams, namespace, q.Token)
+	not, now := c.config.Behind(streams, namespace, q.Token), time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, stream := range streams {
+		node, is := not[stream]
+		if !is {
+			serving++
+			delete(c.late, stream)
+			continue
+		}
+		of, known := c.late[stream]
+		if !known {
+			of = late{namespace, node, now, false}
+		}
+		if !of.given && now.Sub(of.since) >= waitFor {
+			of.given = true
+			c.log.Warn("gateway not waited for, it has not accepted the answer to a challenge", "node", node, "host", q.Host, "after", waitFor)
+		}
+		if c.late[stream] = of; !of.given {
+			serving++
+			behind = append(behind, node)
+		}
+	}
+	slices.Sort(behind)
+	return serving, behind
+}
+
+// forgetLate forgets streams that are not there any more.
+func (c *Client) forgetLate(connected []model.Proxy) {
+	there := map[int64]bool{}
+	for _, p := range connected {
+		there[p.Stream] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.late, func(stream int64, _ late) bool { return !there[stream] })
+}
+
+// lateLocked returns a note for each place of a set if gateways of its namespace were not waited for.
+func (c *Client) lateLocked(s acme.Set) []model.Note {
+	var nodes []string
+	for _, of := range c.late {
+		if of.given && of.namespace == s.Namespace {
+			nodes = append(nodes, of.node)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	slices.Sort(nodes)
+	return s.Waits(fmt.Sprintf("gateways have not accepted the answer to a challenge within %s, and are not waited for: %s; "+
+		"an issuer that asks one of them refuses the certificate: restart them, or disconnect them", waitFor, strings.Join(nodes[:min(len(nodes), 3)], ", ")))
 }
 
 // finish returns the certificate chain of an order whose hosts are proven, DER.

@@ -3,9 +3,12 @@
 package pod
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -192,6 +195,88 @@ func TestUnansweredConnectionsAreForgotten(t *testing.T) {
 			t.Errorf("from the same port, after the rules: %v", err)
 		}
 	})
+}
+
+// Connections that are open when the rules come keep their way, and no packet of such a connection leads a new one past Envoy.
+func TestOpenConnectionsKeepTheirWay(t *testing.T) {
+	for _, mode := range []string{"REDIRECT", "TPROXY"} {
+		t.Run(mode, func(t *testing.T) {
+			everyBackend(t, func(t *testing.T, s *scene, b backend) {
+				s.listen(s.pod, 7100, nil, lab.SayBack)
+				s.listen(s.world, 7200, nil, lab.SayBack)
+				open := map[string]net.Conn{}
+				for address, from := range map[string]*lab.Netns{
+					podIP + ":7100": s.world, "[" + podIP6 + "]:7100": s.world, worldIP + ":7200": s.pod, "[" + worldIP6 + "]:7200": s.pod,
+				} {
+					check(t, lab.Eventually(stopLimit, func() error { // an address of IPv6 is not there at once
+						c, err := from.Dial(app, "tcp", address, stopLimit)
+						open[address] = c
+						return err
+					}))
+				}
+				talk := func(when string) {
+					for address, c := range open {
+						got := make([]byte, 5)
+						_, err := fmt.Fprint(c, "hello")
+						if err == nil {
+							_ = c.SetReadDeadline(time.Now().Add(stopLimit))
+							_, err = io.ReadFull(c, got)
+						}
+						if err != nil || string(got) != "hello" {
+							t.Errorf("%s, %s: %q %v", address, when, got, err)
+						}
+					}
+				}
+				talk("before")
+				s.says(b, "redirected: ", "-m", mode)
+				talk("after")
+				for range 2 {
+					s.acknowledge(40100, 8080)
+					c, err := s.world.DialFrom(operator, 40100, podIP+":8080", time.Second) // or nobody answers
+					if name, _, _ := answered(c, err); name != "in" && !strings.HasPrefix(name, "nobody") {
+						t.Errorf("behind a packet of no connection %q answers", name)
+					}
+				}
+				if name, _, _ := dial(s.world, operator, podIP+":8080"); name != "in" {
+					t.Errorf("from another port %q answers", name)
+				}
+				for address, c := range open {
+					c.Close()
+					if name, _, _ := dial(map[bool]*lab.Netns{true: s.world, false: s.pod}[strings.Contains(address, "7100")], app, address); name != "in" && name != "out" {
+						t.Errorf("a new connection to %s is answered by %q", address, name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// acknowledge sends a packet of TCP from the world to the pod that acknowledges, and is of no connection.
+func (s *scene) acknowledge(from, to uint16) {
+	s.t.Helper()
+	packet := make([]byte, 20)
+	binary.BigEndian.PutUint16(packet, from)
+	binary.BigEndian.PutUint16(packet[2:], to)
+	packet[4], packet[8], packet[12], packet[13], packet[14] = 1, 1, 5<<4, 0x10, 0xff // sequence, acknowledgement, length, ACK, window
+	source, target := netip.MustParseAddr(worldIP).As4(), netip.MustParseAddr(podIP).As4()
+	sum := uint32(6 + len(packet)) // with the pseudo header
+	for _, part := range [][]byte{source[:], target[:], packet} {
+		for i := 0; i < len(part); i += 2 {
+			sum += uint32(part[i])<<8 | uint32(part[i+1])
+		}
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	binary.BigEndian.PutUint16(packet[16:], ^uint16(sum))
+	check(s.t, s.world.As(lab.User{}, func() error {
+		raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(raw)
+		return unix.Sendto(raw, packet, 0, &unix.SockaddrInet4{Addr: target})
+	}))
 }
 
 // By TPROXY a new connection with the ports of one that Envoy has just closed, or reset, is redirected like any other:

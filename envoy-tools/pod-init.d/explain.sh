@@ -96,7 +96,7 @@ matches() {
 		daddr) within "$2" ;;
 		notto) is_family "$2" && ! within "$2" ;;
 		direct) true ;;
-		*) false ;; # saddr, mark, ctmark, transparent, begun, reply, established, invalid
+		*) false ;; # saddr, mark, ctmark, transparent, begun, tracked, reply, established, invalid
 		esac || return 1
 		shift 2
 	done

@@ -30,6 +30,7 @@ iptables_rule() {
 		direct) match="$match -m conntrack --ctstate NEW -m conntrack ! --ctstate DNAT" ;;
 		established) match="$match -m conntrack --ctstate ESTABLISHED" ;;
 		reply) match="$match -m conntrack --ctdir REPLY" ;;
+		tracked) match="$match -m tcp --syn -m conntrack --ctstatus CONFIRMED -m conntrack ! --ctstate DNAT" ;;
 		begun) match="$match -m tcp ! --syn" ;;
 		saddr | daddr | notto)
 			case $family$2 in

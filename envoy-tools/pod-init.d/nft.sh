@@ -21,6 +21,7 @@ nft_rule() {
 		direct) match="$match ct state new ct status & dnat == 0" ;;
 		established) match="$match ct state established" ;;
 		reply) match="$match ct direction reply" ;;
+		tracked) match="$match tcp flags & (fin | syn | rst | ack) == syn ct status & (confirmed | dnat) == confirmed" ;;
 		begun) match="$match tcp flags & (fin | syn | rst | ack) != syn" ;;
 		saddr | daddr | notto)
 			field=$1

@@ -18,7 +18,10 @@ policy() {
 	rules_for prerouting return iif "$INTERFACES_SKIP"
 	rules_for output return oif "$INTERFACES_SKIP"
 	rules_for prerouting 'goto outbound' iif "$INTERFACES"
+	# A connection that was open before the rules keeps its way; see late.
+	[ "$MODE" = TPROXY ] || rule prerouting return begun 1
 	[ "$MODE" = TPROXY ] || rule prerouting 'goto inbound'
+	rule output return begun 1
 
 	# Under TPROXY Envoy's connections to the program have the client's address, and the mark by which they are known.
 	[ "$MODE" != TPROXY ] || rule output return mark "$MARK"
@@ -54,6 +57,8 @@ policy() {
 	else
 		rules_for outbound "redirect $OUT" daddr "$CIDRS"
 	fi
+
+	[ "$MODE" = TPROXY ] || late
 
 	rule guard reset dport "$OUT" direct 1
 	rule guard reset dport "$IN" direct 1
@@ -134,6 +139,17 @@ inbound() {
 	fi
 }
 
+# late drops what begins a connection that the kernel takes for one which was open before the rules: a client could send
+# a packet of such a connection first, and then begin a new one with the same ports, past Envoy. Ten seconds later the kernel has
+# forgotten the other one.
+late() {
+	rule guard 'goto late' tracked 1
+	rule late return iif lo
+	rules_for late return iif "$INTERFACES_SKIP"
+	rules_for late return iif "$INTERFACES"
+	inbound late drop
+}
+
 # transparent delivers inbound packets as they are to Envoy's sockets. Envoy calls the program as the client; the mark of
 # that connection brings the program's answers back to Envoy rather than to the client. If Envoy takes a port that the
 # client takes too, the kernel cannot tell their connections apart: so the program sees another port, below those that
@@ -177,6 +193,7 @@ chains_of() {
 	natkept*) echo prerouting output ;;
 	natpolicyTPROXY) echo ${DNS:+dns} inbound outbound own prerouting output onward ;;
 	nat*) echo ${DNS:+dns} inbound outbound own prerouting output ;;
+	filterpolicyREDIRECT) echo late guard ;;
 	filter*) echo guard ;;
 	mangle*TPROXY) echo ${INVALID:+invalid} divert intercept reroute ;;
 	mangle*) [ -z "$INVALID" ] || echo invalid ;;

@@ -22,6 +22,7 @@ import (
 
 const (
 	askTimeout = 20 * time.Second
+	dialTime   = 5 * time.Second
 	maxAnswer  = 1 << 20
 )
 
@@ -48,6 +49,23 @@ type unsigned struct {
 }
 
 func (u *unsigned) Error() string { return u.text }
+
+// away is the error for an authority that cannot be reached: it has not said anything.
+type away struct{ error }
+
+func (a *away) Unwrap() error { return a.error }
+
+// untrusted is the error for a certificate of the authority that is not taken.
+type untrusted struct{ error }
+
+func (u *untrusted) Unwrap() error { return u.error }
+
+// isAway reports whether a request failed before the authority, or this agent, has refused the connection.
+func isAway(err error) bool {
+	var refused *untrusted
+	var said *net.OpError
+	return !errors.As(err, &refused) && !(errors.As(err, &said) && said.Op == "remote error") // an alert of TLS
+}
 
 // ask asks for a certificate: with a certificate, or with a token.
 func (s server) ask(ctx context.Context, csr, roots []byte, with *tls.Certificate, token string) (answer, error) {
@@ -99,10 +117,14 @@ func (s server) send(request *http.Request, roots []byte, with *tls.Certificate)
 	if with != nil {
 		config.Certificates = []tls.Certificate{*with}
 	}
-	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	dialer := &net.Dialer{Timeout: dialTime}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: config, DisableKeepAlives: true, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask %s: %w", request.URL.Host, err)
+		if err = fmt.Errorf("ask %s: %w", request.URL.Host, err); isAway(err) {
+			err = &away{err}
+		}
+		return nil, nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -138,7 +160,12 @@ func (s server) tls(roots []byte) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{binding.HTTP1, "http/1.1"}, ServerName: s.host,
 		InsecureSkipVerify: true, // VerifyConnection does it: for another name
-		VerifyConnection: func(state tls.ConnectionState) error {
+		VerifyConnection: func(state tls.ConnectionState) (err error) {
+			defer func() {
+				if err != nil {
+					err = &untrusted{err}
+				}
+			}()
 			between := x509.NewCertPool()
 			for _, c := range state.PeerCertificates[1:] {
 				between.AddCert(c)

@@ -107,12 +107,8 @@ func (e *Enrollment) fail(ctx context.Context, h *held, failures int, err error,
 		return
 	}
 	var u *unsigned
-	var after time.Duration
-	if errors.As(err, &u) {
-		after = u.after
-		if h == nil {
-			err = fmt.Errorf("%w; if the token is dead, agent join --token TOKEN mends it", err)
-		}
+	if errors.As(err, &u) && h == nil {
+		err = fmt.Errorf("%w; if the token is dead, agent join --token TOKEN mends it", err)
 	}
 	text := "no certificate: " + err.Error()
 	if before := e.fault.Swap(&text); before == nil || *before != text {
@@ -122,7 +118,7 @@ func (e *Enrollment) fail(ctx context.Context, h *held, failures int, err error,
 		}
 		e.config.Log.Error("certificate not renewed", "err", err, "left", left, "authority", e.config.Host)
 	}
-	for until := time.Now().Add(backOff(failures, after, random.Float64())); ; {
+	for until := time.Now().Add(again(failures, err, random.Float64())); ; {
 		wait := time.Until(until)
 		if wait <= 0 || !sleep(ctx, min(wait, lookAgain)) {
 			return

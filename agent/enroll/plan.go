@@ -1,8 +1,14 @@
 package enroll
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 const (
+	firstAway = 500 * time.Millisecond
+	longAway  = 5 * time.Second
+
 	firstWait  = time.Second
 	longWait   = time.Minute
 	longestAsk = 5 * time.Minute // that an authority may have us wait
@@ -20,6 +26,25 @@ func due(from, to time.Time, random float64) time.Time {
 func nextLook(life time.Duration, random float64) time.Duration {
 	wait := min(life/8, 5*time.Minute)
 	return max(wait/2+time.Duration(random*float64(wait)), time.Second)
+}
+
+// again returns how long to wait after a number of failures, at least one, of which the last is err. While the authority cannot be reached it costs
+// it nothing to be asked: half a second, doubled each time up to five seconds, and up to a half less, at least half a second. After any other
+// failure it is backOff.
+func again(failures int, err error, random float64) time.Duration {
+	var u *unsigned
+	var a *away
+	switch {
+	case errors.As(err, &u):
+		return backOff(failures, u.after, random)
+	case !errors.As(err, &a):
+		return backOff(failures, 0, random)
+	}
+	wait := longAway
+	if failures < 5 {
+		wait = firstAway << (failures - 1)
+	}
+	return max(wait-time.Duration(random*float64(wait)/2), firstAway)
 }
 
 // backOff returns how long to wait after a number of failures, at least one: a second, doubled each time up to a minute, and up to a

@@ -1,6 +1,12 @@
 package enroll
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -21,6 +27,47 @@ func TestRenewalIsAtHalfOfTheLife(t *testing.T) {
 	} {
 		if got := due(from, from.Add(c.life), c.random).Sub(from); got != c.want {
 			t.Errorf("a life of %s, random %v: after %s, want %s", c.life, c.random, got, c.want)
+		}
+	}
+}
+
+// An authority that cannot be reached is asked every few seconds, and one that refuses ever later.
+func TestAgain(t *testing.T) {
+	gone, refused := &away{errors.New("connection refused")}, &unsigned{text: "401", after: 0}
+	for _, c := range []struct {
+		failures int
+		err      error
+		random   float64
+		want     time.Duration
+	}{
+		{1, gone, 0, 500 * time.Millisecond},
+		{1, gone, 1, 500 * time.Millisecond},
+		{3, gone, 0, 2 * time.Second},
+		{3, gone, 1, time.Second},
+		{5, gone, 0, 5 * time.Second},
+		{1000, gone, 0, 5 * time.Second},
+		{1000, fmt.Errorf("renew: %w", errors.Join(gone, errors.New("read the token"))), 1, 2500 * time.Millisecond},
+		{1000, refused, 0, time.Minute},
+		{1000, errors.Join(gone, refused), 0, time.Minute},
+		{1000, &unsigned{text: "503", after: 90 * time.Second}, 0, 90 * time.Second},
+		{1000, errors.New("the certificate is not written"), 0, time.Minute},
+	} {
+		if got := again(c.failures, c.err, c.random); got != c.want {
+			t.Errorf("%d failures, %v, random %v: %s, want %s", c.failures, c.err, c.random, got, c.want)
+		}
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nobody listens":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		"no answer":             {context.DeadlineExceeded, true},
+		"the connection ended":  {io.EOF, true},
+		"its certificate":       {fmt.Errorf("ask: %w", &untrusted{errors.New("for another name")}), false},
+		"it refuses this one's": {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
+	} {
+		if got := isAway(test.err); got != test.want {
+			t.Errorf("%s: away %t, want %t", name, got, test.want)
 		}
 	}
 }

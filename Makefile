@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo parts test unit e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs hunt fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
+.PHONY: help setup packages build demo parts test unit e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs hunt fuzz vulnerabilities security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := $(wildcard envoy-tools/fetch-* envoy-tools/pod-init.d/*.sh) envoy-tools/fuzz envoy-tools/hunt envoy-tools/image \
@@ -166,6 +166,14 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 
 # Every build tag of the tests.
 tags := grpcnotrace,pod,long,wire,registries,kube,node,browser
+
+# The database of vulnerabilities as a module, of a pinned version: no change turns red by the day.
+run/vulndb/index/db.json: envoy-tools/vulndb/go.mod
+	@rm -rf run/vulndb && mkdir -p run
+	@go -C envoy-tools/vulndb tool indexdb -vulns "$$(go -C envoy-tools/vulndb list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out $(CURDIR)/run/vulndb
+
+vulnerabilities: run/vulndb/index/db.json ## fail on a known vulnerability that a program or test reaches, by the pinned database
+	go tool govulncheck -db file://$(CURDIR)/run/vulndb -tags $(tags) ./...
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer

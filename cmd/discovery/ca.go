@@ -21,16 +21,16 @@ func addPlace(cmd *cobra.Command) *plane.Place {
 
 func newCA() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ca", Short: "Replace the root of the authority", Args: noArgs,
+		Use: "ca", Short: "Show and replace the root of the authority", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	rotate := &cobra.Command{
 		Use:   "rotate",
-		Short: "Begin to replace the root and key of the authority, or say how far that is",
+		Short: "Begin to replace the root and key of the authority, or print how far that is",
 		Long: `Make a new root and key beside those of the authority: of --caDir, as the user of discovery, where it runs; or of --caSecret, from anywhere with the
 right to list and update that Secret. Running discoveries replace the old ones in steps: agents get both roots within minutes; after --caMaxTTL, or
---rootOverlap where that is longer, the new one signs; when no certificate of the old one lives, that is forgotten. Called again, the command says how far that is, and how many of the certificates that are known
-came with both roots.
+--rootOverlap where that is longer, the new one signs; when no certificate of the old one lives, that is forgotten. While that is under way the command prints how far it is, as discovery ca status does. Within a life
+of certificates after its end, another rotation takes --again. A root that was not made by discovery is not replaced: docs/certificates.md has the way.
 
 The time is what proves that each agent trusts the new root, those that are cut off too: a certificate that lives after it was signed with both roots. So no
 step waits for an agent, and none is done before its time because all have acknowledged.
@@ -40,10 +40,19 @@ Running ones whose --caMaxTTL differs are named, and the longest counts.`,
 		Args: noArgs,
 	}
 	abort := rotate.Flags().Bool("abort", false, "keep the old root, as long as the new one has signed nothing")
+	again := rotate.Flags().Bool("again", false, "begin another rotation, within a life of certificates after the last one")
 	place := addPlace(cmd)
 	rotate.RunE = func(cmd *cobra.Command, _ []string) error {
-		return place.Rotate(cmd.Context(), cmd.OutOrStdout(), *abort)
+		return place.Rotate(cmd.Context(), cmd.OutOrStdout(), *abort, *again)
 	}
-	cmd.AddCommand(rotate)
+	cmd.AddCommand(rotate, &cobra.Command{
+		Use:   "status",
+		Short: "Print which root signs, and how far its rotation is",
+		Long:  "Print which root signs, until when it is valid, and how far its rotation is. It changes nothing.",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return place.Status(cmd.Context(), cmd.OutOrStdout())
+		},
+	})
 	return cmd
 }

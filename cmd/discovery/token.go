@@ -27,26 +27,27 @@ share. A running discovery follows them.`,
 }
 
 func newTokenCreate(place *plane.Place) *cobra.Command {
-	var namespace, account string
+	var namespace, account, file string
 	var ttl time.Duration
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "create --namespace NAMESPACE --service-account ACCOUNT",
-		Short: "Make a join token, and print it",
-		Long: `Make a join token, and print it: this is the only time that it can be seen. A machine that shows it gets certificates of the service account, until the
+		Short: "Make a join token, and print it or write it to a file",
+		Long: `Make a join token, and print it or write it to the file of --out: this is the only time that it can be seen. A machine that shows it gets certificates of the service account, until the
 token ends or is revoked. With --once the first key that comes with it is the only one.`,
-		Example: "  discovery token create --namespace shop --service-account web --ttl 10m --once > web.token",
+		Example: "  discovery token create --namespace shop --service-account web --ttl 10m --once --out web.token",
 		Args:    noArgs,
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", "namespace of the service account")
 	cmd.Flags().StringVar(&account, "service-account", "", "the service account")
 	cmd.Flags().DurationVar(&ttl, "ttl", 10*time.Minute, "how long the token may be used, at most 720h")
+	cmd.Flags().StringVar(&file, "out", "", "file for the token, which only its user can read; if empty, it is printed")
 	cmd.Flags().BoolVar(&once, "once", false, "for one machine: the first key that it is shown with is the only one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if namespace == "" || account == "" {
 			return setting.Usage("discovery", errors.New("--namespace and --service-account are missing: want the service account that the machine becomes"))
 		}
-		said, err := place.CreateToken(cmd.Context(), cmd.OutOrStdout(), namespace, account, ttl, once)
+		said, err := place.CreateToken(cmd.Context(), cmd.OutOrStdout(), file, namespace, account, ttl, once)
 		if said != "" {
 			cmd.PrintErrln(said)
 		}

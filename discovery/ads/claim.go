@@ -48,11 +48,12 @@ func (st *stream) authorize(namespace string, trustDomains []string) (identity, 
 	return authorize(st.wire.Context(), namespace, trustDomains)
 }
 
-// tokenOf returns the token that a client shows, "" for none.
+// tokenOf returns the token that a client shows, "" for none: a text without Bearer is none.
 func tokenOf(ctx context.Context) string {
 	if given := metadata.ValueFromIncomingContext(ctx, "authorization"); len(given) > 0 {
-		token, _ := strings.CutPrefix(given[0], "Bearer ")
-		return strings.TrimSpace(token)
+		if token, bearer := strings.CutPrefix(given[0], "Bearer "); bearer {
+			return strings.TrimSpace(token)
+		}
 	}
 	return ""
 }

@@ -55,6 +55,7 @@ func TestATokenProvesANamespace(t *testing.T) {
 		"no identity":                          {nil, "Bearer of nobody", codes.Internal, "not a SPIFFE ID", 1},
 		"forged":                               {nil, "Bearer forged", codes.Unauthenticated, "refused", 1},
 		"none":                                 {nil, "", codes.PermissionDenied, "no certificate", 0},
+		"without Bearer":                       {nil, "of " + mine, codes.PermissionDenied, "no certificate", 0},
 		"empty":                                {nil, "Bearer ", codes.PermissionDenied, "no certificate", 0},
 		"a certificate, and a forged token":    {[]lab.Identity{a.issue(3, mine)}, "Bearer forged", codes.OK, "", 0},
 		"another's certificate, and its token": {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/other/sa/app")}, "Bearer of " + mine, codes.PermissionDenied, "its certificate is for", 0},

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
@@ -71,6 +72,11 @@ func (a *Authority) Ends() time.Time {
 
 // Name returns the subject of the issuer.
 func (a *Authority) Name() string { return a.issuer.Subject.String() }
+
+// Same reports whether two authorities sign, and trust, the same.
+func (a *Authority) Same(other *Authority) bool {
+	return a.issuer.Equal(other.issuer) && bytes.Equal(a.rootsPEM, other.rootsPEM)
+}
 
 // Root returns the SHA-256 of the root to which leaves lead.
 func (a *Authority) Root() string {

@@ -92,7 +92,7 @@ func identity(t testing.TB, namespace, account string) Identity {
 
 func TestALeafHasTheIdentityAndNothingElse(t *testing.T) {
 	a := newAuthority(t)
-	for name, key := range map[string]crypto.Signer{"P-256": ecKey(t, elliptic.P256()), "RSA 2048": rsaKey(t, 2048)} {
+	for name, key := range map[string]crypto.Signer{"P-256": ecKey(t, elliptic.P256()), "P-384": ecKey(t, elliptic.P384()), "RSA 2048": rsaKey(t, 2048)} {
 		leaf, err := a.Sign(readKey(t, request(t, key)), identity(t, "shop", "web"), 0, terms, now)
 		check(t, err)
 		c := parse(t, leaf.Chain[0])
@@ -173,7 +173,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"not DER":          {encode("CERTIFICATE REQUEST", []byte("hello")), "parse the request"},
 		"another's":        {encode("CERTIFICATE REQUEST", broken), "is not signed with its key"},
 		"P-224":            {request(t, ecKey(t, elliptic.P224())), "of curve P-224"},
-		"P-384":            {request(t, ecKey(t, elliptic.P384())), "of curve P-384"},
+		"P-521":            {request(t, ecKey(t, elliptic.P521())), "of curve P-521"},
 		"Ed25519":          {request(t, edKey), "is a ed25519.PublicKey"},
 		"RSA 1024":         {requestWithPublic(t, &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 1023, 1), E: 65537}), "RSA of 1024 bits"},
 		"RSA exponent 3":   {requestWithPublic(t, &small), "exponent 3"},

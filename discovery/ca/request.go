@@ -56,10 +56,10 @@ func ReadRequest(text []byte) (Key, error) {
 
 // checkRequested refuses the keys that are not signed.
 func checkRequested(public crypto.PublicKey) error {
-	const want = "want ECDSA of P-256, or RSA of 2048 to 8192 bits with an exponent of 65537 or more"
+	const want = "want ECDSA of P-256 or P-384, or RSA of 2048 to 8192 bits with an exponent of 65537 or more"
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
-		if key.Curve != elliptic.P256() {
+		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
 			return fmt.Errorf("the request's key is of curve %s, %s", key.Curve.Params().Name, want)
 		}
 		return nil

@@ -10,6 +10,9 @@ import (
 // RotationFile is the name of what is stored of a rotation, beside the files of the authority.
 const RotationFile = "rotation.json"
 
+// LastFile is the name of what is stored of the last rotation that has ended.
+const LastFile = "last-rotation.json"
+
 // NextName returns the name of a file of the generation that is to come: ca-key.next.pem.
 func NextName(name string) string { return strings.TrimSuffix(name, ".pem") + ".next.pem" }
 
@@ -60,8 +63,23 @@ func BothRoots(roots, further []byte) []byte {
 	return append(append(bytes.TrimRight(roots[:len(roots):len(roots)], "\n"), '\n'), further...)
 }
 
-// BeginRotation makes a root that is to replace that of an authority, and begins the rotation to it.
-func BeginRotation(a *Authority, at time.Time) (next Files, r Rotation, err error) {
+// BeginRotation makes a root that is to replace that of an authority, and begins the rotation to it. An authority that was not made here is not
+// replaced: others trust its root. Within a life of the last rotation, as LastFile has it, another one takes again: a command that is called
+// to see how far one is begins none.
+func BeginRotation(a *Authority, lastFile []byte, again bool, at time.Time) (next Files, r Rotation, err error) {
+	if root := a.path[len(a.path)-1]; len(a.path) > 1 || !strings.HasPrefix(root.Subject.CommonName, RootName+" ") {
+		return Files{}, Rotation{}, fmt.Errorf("%q below the root %q was not made here, so a root of discovery's own would not be trusted where that is: "+
+			"make its successor where it was made, and put the new files in place of these (docs/certificates.md)", a.issuer.Subject, root.Subject)
+	}
+	if len(lastFile) > 0 && !again {
+		last, err := ReadRotation(lastFile)
+		if err != nil {
+			return Files{}, Rotation{}, fmt.Errorf("%s: %w; --again begins another one", LastFile, err)
+		}
+		if end := last.Until.Add(last.Most); at.Before(end) {
+			return Files{}, Rotation{}, fmt.Errorf("the last rotation ended a short time ago: want --again to begin another one before %s, or discovery ca status to see how far one is", end.Format(time.RFC3339))
+		}
+	}
 	if next, err = NewRoot(RootName, RootLife, at); err != nil {
 		return Files{}, Rotation{}, err
 	}

@@ -33,9 +33,17 @@ func (p *Place) Settle(variable func(string) string, userAgent string) error {
 	if _, err := ParseName(p.Secret); err != nil {
 		return fmt.Errorf("--caSecret %w", err)
 	}
-	if p.Dir != "" && p.Secret != "" {
-		return errors.New("--caDir and --caSecret are given, want one place")
+	if p.Secret != "" {
+		if p.Dir != "" {
+			return errors.New("--caDir and --caSecret are given, want one place")
+		}
+		return nil
 	}
+	dir, err := dirOf(p.Dir)
+	if err != nil {
+		return fmt.Errorf("--caDir: %w", err)
+	}
+	p.Dir = dir
 	return nil
 }
 
@@ -56,17 +64,23 @@ func (p Place) tokens() tokens {
 	if p.Secret != "" {
 		return &kubernetes.Tokens{Connect: p.Access.Client, In: kubernetes.TokensBeside(p.at())}
 	}
-	return keep.Tokens(cmp.Or(p.Dir, AuthorityDir))
+	return keep.Tokens(p.Dir)
 }
 
-// CreateToken makes a join token, prints its text to out, and returns what to say of it.
-func (p Place) CreateToken(ctx context.Context, out io.Writer, namespace, account string, ttl time.Duration, once bool) (string, error) {
+// CreateToken makes a join token, writes its text into a file that only its user reads, or prints it to out where file is "", and returns what
+// to say of it.
+func (p Place) CreateToken(ctx context.Context, out io.Writer, file, namespace, account string, ttl time.Duration, once bool) (string, error) {
 	made, text, err := p.tokens().Create(ctx, namespace, account, ttl, once, time.Now())
 	if err != nil {
 		return "", fmt.Errorf("create a join token: %w", err)
 	}
-	_, err = fmt.Fprintln(out, text)
-	return fmt.Sprintf("join token %s of %s/%s, valid until %s", made.ID, namespace, account, made.Expires.Format(time.RFC3339)), err
+	said := fmt.Sprintf("join token %s of %s/%s, valid until %s", made.ID, namespace, account, made.Expires.Format(time.RFC3339))
+	if file == "" {
+		_, err = fmt.Fprintln(out, text)
+	} else if err = keep.WriteText(file, text); err != nil {
+		err = fmt.Errorf("write the join token, which is valid: %w; discovery token revoke %s ends it", err, made.ID)
+	}
+	return said, err
 }
 
 // ListTokens prints a table of the join tokens.
@@ -86,16 +100,58 @@ func (p Place) RevokeToken(ctx context.Context, id string) error {
 	return nil
 }
 
-// Rotate begins to replace the root, or prints how far that is. With abort it keeps the old one.
-func (p Place) Rotate(ctx context.Context, out io.Writer, abort bool) (err error) {
+// Status prints which root signs, and how far its rotation is.
+func (p Place) Status(ctx context.Context, out io.Writer) error {
+	state, last, err := p.state(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("read the authority: %w", err)
+	}
+	if r := state.Rotation; r.Phase != "" {
+		return printRotation(out, r)
+	}
+	ended := ""
+	if last.Phase != "" {
+		ended = fmt.Sprintf("; the last rotation ended after %s", last.Until.Format(time.RFC3339))
+	}
+	_, err = fmt.Fprintf(out, "root %.16s, issuer %s, until %s: it is not being rotated%s\n",
+		state.Authority.Root(), state.Authority.Name(), state.Authority.Ends().UTC().Format(time.RFC3339), ended)
+	return err
+}
+
+func printRotation(out io.Writer, r ca.Rotation) error {
+	_, err := fmt.Fprintf(out, "from root %.16s to %.16s, %s: %s\n", r.Old, r.New, r.Phase, r.Waits)
+	return err
+}
+
+// state returns the authority, and its last rotation.
+func (p Place) state(ctx context.Context, now time.Time) (ca.State, ca.Rotation, error) {
+	if p.Secret == "" {
+		state, err := keep.Read(p.Dir, now)
+		if err != nil {
+			return ca.State{}, ca.Rotation{}, err
+		}
+		last, err := keep.Last(p.Dir)
+		return ca.State(state), last, err
+	}
+	client, err := p.Access.Client()
+	if err != nil {
+		return ca.State{}, ca.Rotation{}, err
+	}
+	defer client.Close()
+	return kubernetes.Roots{Client: client, In: p.at()}.State(ctx, now)
+}
+
+// Rotate begins to replace the root, or prints how far that is. With abort it keeps the old one; within a life of the last rotation it begins none
+// but again.
+func (p Place) Rotate(ctx context.Context, out io.Writer, abort, again bool) (err error) {
 	var r ca.Rotation
 	switch {
 	case p.Secret != "":
-		r, err = p.rotateShared(ctx, abort)
+		r, err = p.rotateShared(ctx, abort, again)
 	case abort:
-		err = keep.Abort(cmp.Or(p.Dir, AuthorityDir), time.Now())
+		err = keep.Abort(p.Dir, time.Now())
 	default:
-		r, err = keep.Rotate(cmp.Or(p.Dir, AuthorityDir), time.Now())
+		r, err = keep.Rotate(p.Dir, again, time.Now())
 	}
 	switch {
 	case err != nil:
@@ -103,12 +159,12 @@ func (p Place) Rotate(ctx context.Context, out io.Writer, abort bool) (err error
 	case abort:
 		_, err = fmt.Fprintln(out, "the rotation is aborted: the root is the one before, and a running discovery forgets the other within seconds")
 	default:
-		_, err = fmt.Fprintf(out, "from root %.16s to %.16s, %s: %s\n", r.Old, r.New, r.Phase, r.Waits)
+		err = printRotation(out, r)
 	}
 	return err
 }
 
-func (p Place) rotateShared(ctx context.Context, abort bool) (ca.Rotation, error) {
+func (p Place) rotateShared(ctx context.Context, abort, again bool) (ca.Rotation, error) {
 	client, err := p.Access.Client()
 	if err != nil {
 		return ca.Rotation{}, err
@@ -118,5 +174,5 @@ func (p Place) rotateShared(ctx context.Context, abort bool) (ca.Rotation, error
 	if abort {
 		return ca.Rotation{}, roots.Abort(ctx, time.Now())
 	}
-	return roots.Rotate(ctx, time.Now())
+	return roots.Rotate(ctx, again, time.Now())
 }

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
@@ -119,9 +121,20 @@ type Authority struct {
 	Overlap time.Duration
 }
 
+// formerDir was the default of an authority's directory. It is below that of the proxy, whose user could replace it.
+const formerDir = "/var/lib/pilotlight/ca"
+
+// dirOf returns the directory of an authority, the default for "".
+func dirOf(dir string) (string, error) {
+	if dir = cmp.Or(dir, AuthorityDir); dir == AuthorityDir {
+		return dir, keep.Moved(formerDir, dir)
+	}
+	return dir, nil
+}
+
 // Defaults of an Authority.
 const (
-	AuthorityDir = "/var/lib/pilotlight/ca"
+	AuthorityDir = "/var/lib/pilotlight-discovery/ca"
 	AuthorityTTL = 24 * time.Hour // also the most
 )
 

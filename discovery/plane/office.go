@@ -78,7 +78,7 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		desk.JoinTokens = o.tokens
 	}
 	if a.Issuers != "" { // before the API server: an issuer that is configured is that for its tokens
-		if o.issuers, err = issuer.Open(a.Issuers, c.Log, time.Now); err != nil {
+		if o.issuers, err = issuer.Open(a.Issuers, func() string { s, _ := settings(); return s.RootNamespace() }, c.Log, time.Now); err != nil {
 			return nil, fmt.Errorf("--caIssuers: %w", err)
 		}
 		desk.Further = append(desk.Further, o.issuers)
@@ -113,6 +113,9 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 			},
 		}
 		return o.shared.Signing, func() *ca.Authority { return o.shared.State().Own }, nil
+	}
+	if _, err := dirOf(a.Dir); err != nil {
+		return nil, nil, fmt.Errorf("--caDir: %w", err)
 	}
 	state, made, err := keep.Open(a.Dir, time.Now())
 	if err != nil {

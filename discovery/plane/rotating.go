@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 const (
 	lookAtRotation = time.Second      // how often it is asked whether a root is being rotated, and whether a step of that is due
+	lookAtFiles    = 10 * time.Second // how often it is asked whether the files are still those of the authority
 	longSleep      = 10 * time.Second // of a process that was stopped: another one may have begun and ended a rotation
 )
 
@@ -26,6 +28,7 @@ type rotating struct {
 	mu    sync.Mutex
 	state keep.State
 	fault string
+	other string // how the files differ from the authority that is used; "" where they do not
 }
 
 func (r *rotating) now() keep.State {
@@ -47,14 +50,37 @@ func (r *rotating) lines() (out []string) {
 	if r.fault != "" {
 		out = append(out, "the root of --caDir cannot be rotated: "+r.fault)
 	}
+	if r.other != "" {
+		out = append(out, r.other)
+	}
 	return out
+}
+
+// compare looks whether the files are still those of the authority. Others are not used before a restart: agents may not trust their root yet.
+func (r *rotating) compare(now time.Time) {
+	found, err := keep.Read(r.dir, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.other
+	switch r.other = ""; {
+	case r.state.Rotation.Phase != "" || found.Rotation.Phase != "": // its steps read the files
+	case err != nil:
+		r.other = "the files of --caDir cannot be used, and a restart would fail; until then the authority of before signs: " + err.Error()
+	case !found.Authority.Same(r.state.Authority):
+		r.other = fmt.Sprintf("the files of --caDir have changed: %s with the root %.16s signs until a restart, and then %s with the root %.16s; "+
+			"agents that do not trust that root by then refuse its certificates: docs/certificates.md has the order",
+			r.state.Authority.Name(), r.state.Authority.Root(), found.Authority.Name(), found.Authority.Root())
+	}
+	if r.other != "" && r.other != was {
+		r.log.Error("the files of --caDir are not those of the authority", "err", r.other)
+	}
 }
 
 // run does the steps of rotations until ctx is done.
 func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, with int)) error {
 	ticker := time.NewTicker(lookAtRotation)
 	defer ticker.Stop()
-	for last := time.Now(); ; {
+	for last, looked := time.Now(), time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -71,6 +97,10 @@ func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, wit
 				state, err = keep.Read(r.dir, now)
 			}
 			r.take(state, err)
+			if now.Sub(looked) >= lookAtFiles {
+				looked = now
+				r.compare(now)
+			}
 		}
 	}
 }

@@ -3,6 +3,9 @@ package plane
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 	}
 	rotate := func() {
 		t.Helper()
-		if _, err := keep.Rotate(dir, at); err != nil {
+		if _, err := keep.Rotate(dir, false, at); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,4 +63,47 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 	if r.signing().Root() == first.Authority.Root() {
 		t.Error("the root that is forgotten signs")
 	}
+}
+
+// Files that change under a running discovery are named, and not used.
+func TestFilesOfAnotherAuthority(t *testing.T) {
+	dir, other, at := t.TempDir(), t.TempDir(), time.Now()
+	first, _, err := keep.Open(dir, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := keep.Open(other, at); err != nil {
+		t.Fatal(err)
+	}
+	r := &rotating{dir: dir, log: slog.New(slog.DiscardHandler), state: first}
+	says := func(when, want string) {
+		t.Helper()
+		r.compare(at)
+		if text := strings.Join(r.lines(), "; "); !strings.Contains(text, want) || want == "" && text != "" {
+			t.Errorf("%s: %q, want %q", when, text, want)
+		}
+		if r.signing() != first.Authority {
+			t.Errorf("%s: another authority signs", when)
+		}
+	}
+	copied := func(name string) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(other, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	says("unchanged", "")
+	copied(ca.KeyFile)
+	says("one file", "cannot be used, and a restart would fail")
+	copied(ca.CertFile)
+	copied(ca.RootsFile)
+	says("all files", "signs until a restart, and then")
+	if _, err := keep.Rotate(dir, false, at); err != nil {
+		t.Fatal(err)
+	}
+	says("a rotation", "")
 }

@@ -71,7 +71,13 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	given := r.Header.Get("Authorization")
+	token, bearer := strings.CutPrefix(given+" ", "Bearer ") // an empty one is none
+	if given != "" && !bearer {
+		d.metrics.refused.WithLabelValues("request").Inc()
+		fail(w, http.StatusUnauthorized, "the header Authorization does not begin with Bearer, want Authorization: Bearer TOKEN")
+		return
+	}
 	issued, err := d.Issue(r.Context(), Caller{
 		Chains: r.TLS.VerifiedChains, Token: strings.TrimSpace(token), Address: from.Addr().Unmap(), Agent: r.Context().Value(agentKey{}) != nil,
 	}, csr, ttl)

@@ -98,6 +98,8 @@ func TestTheDoorRefuses(t *testing.T) {
 		"nothing is proved":    {nil, good, 401, `{"error":"refused"}`},
 		"a forged token":       {bearer("forged"), good, 401, `{"error":"refused"}`},
 		"a wrong join token":   {bearer(join + "x"), good, 401, `{"error":"refused"}`},
+		"a token alone":        {func(r *http.Request) { r.Header.Set("Authorization", join) }, good, 401, "want Authorization: Bearer TOKEN"},
+		"a basic password":     {func(r *http.Request) { r.SetBasicAuth("web", join) }, good, 401, "want Authorization: Bearer TOKEN"},
 		"the API server away":  {bearer("away"), good, 503, `{"error":"not now"}`},
 		"no TLS":               {func(r *http.Request) { r.TLS = nil }, good, 403, "want TLS"},
 		"GET":                  {func(r *http.Request) { r.Method = http.MethodGet }, good, 405, "want POST"},

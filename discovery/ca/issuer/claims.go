@@ -134,8 +134,9 @@ func (i Identity) check() error {
 	return err
 }
 
-// of returns the identity of claims; misfit says which claim does not fit, "" if all do.
-func (i Identity) of(all map[string]any, trustDomain string) (id ca.Identity, misfit string, err error) {
+// of returns the identity of claims; misfit says which claim does not fit, "" if all do. Claims do not give the root namespace, whose
+// identities may see the whole mesh.
+func (i Identity) of(all map[string]any, trustDomain, root string) (id ca.Identity, misfit string, err error) {
 	found := map[string]string{namespacePart: i.Namespace, accountPart: i.ServiceAccount}
 	for _, c := range i.Claims {
 		text, is := c.in(all)
@@ -145,6 +146,9 @@ func (i Identity) of(all map[string]any, trustDomain string) (id ca.Identity, mi
 		if !c.want.match(text, found) {
 			return ca.Identity{}, fmt.Sprintf("claim %q is %.200q, want %q", c.path, text, c.want.text), nil
 		}
+	}
+	if i.Namespace == "" && found[namespacePart] == root {
+		return ca.Identity{}, "", fmt.Errorf("its claims give the root namespace %q, whose identities may see the whole mesh: want it fixed in --caIssuers, namespace: %[1]s", root)
 	}
 	id, err = ca.NewIdentity(trustDomain, found[namespacePart], found[accountPart])
 	return id, "", err

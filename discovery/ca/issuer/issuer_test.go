@@ -181,6 +181,7 @@ func TestJudge(t *testing.T) {
 		"no audience":                {token: one.token(good(map[string]any{"aud": nil})), fault: `is for the audiences "<nil>"`},
 		"a path":                     {token: one.token(good(map[string]any{"sub": "system:serviceaccount:shop/../kube-system:admin"})), fault: `namespace "shop/../kube-system" is not a name`},
 		"a third part":               {token: one.token(good(map[string]any{"sub": "system:serviceaccount:shop:web:x"})), fault: `service account "web:x" is not a name`},
+		"the root namespace":         {token: one.token(good(map[string]any{"sub": "system:serviceaccount:istio-system:web"})), fault: `give the root namespace "istio-system"`},
 		"no parts":                   {token: one.token(good(map[string]any{"sub": "system:serviceaccount::"})), fault: `namespace "" is not a name`},
 		"no fit":                     {token: one.token(good(map[string]any{"sub": "x"})), fault: `fits none of its identities: identities[0]: claim ["sub"] is "x", want "system:serviceaccount:{namespace}:{serviceAccount}"; identities[1]: claim ["job" "name"] is no text`},
 		"a claim that is a list":     {token: one.token(good(map[string]any{"sub": "x", "environment": []string{"live"}, "job": map[string]any{"name": "till"}})), fault: `claim ["environment"] is no text in it`},
@@ -202,7 +203,7 @@ func TestJudge(t *testing.T) {
 			if of.keys == nil {
 				of.keys = keys
 			}
-			id, err := judge(issuers, of.keys, of.token, "cluster.local", now)
+			id, err := judge(issuers, of.keys, of.token, "cluster.local", "istio-system", now)
 			if err != nil {
 				if of.want != "" || !strings.Contains(err.Error(), of.fault) || errors.Is(err, door.ErrForeign) != of.others {
 					t.Errorf("%v; want %q, or the reason %q, another's %t", err, of.want, of.fault, of.others)
@@ -218,7 +219,7 @@ func TestJudge(t *testing.T) {
 		})
 	}
 	busy := new(door.Busy)
-	if _, err := judge(issuers, keys, other.token(good(map[string]any{"iss": "https://ci.test"})), "cluster.local", now); !errors.As(err, &busy) {
+	if _, err := judge(issuers, keys, other.token(good(map[string]any{"iss": "https://ci.test"})), "cluster.local", "istio-system", now); !errors.As(err, &busy) {
 		t.Errorf("without keys: %v, want to come again", err)
 	}
 }
@@ -256,7 +257,7 @@ func FuzzJudge(f *testing.F) {
 		edited := []byte(token)
 		edited[uint(at)%uint(len(edited))] = b
 		for _, text := range []string{foreign, string(edited)} {
-			if id, err := judge(issuers, keys, text, "cluster.local", now); err == nil && id.String() != "spiffe://cluster.local/ns/shop/sa/web" {
+			if id, err := judge(issuers, keys, text, "cluster.local", "istio-system", now); err == nil && id.String() != "spiffe://cluster.local/ns/shop/sa/web" {
 				t.Errorf("%s by %q", id, text)
 			}
 		}

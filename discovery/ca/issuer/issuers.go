@@ -18,9 +18,10 @@ import (
 
 // Issuers are the issuers of a file. Their keys are read by Reload.
 type Issuers struct {
-	all []Issuer
-	log *slog.Logger
-	now func() time.Time
+	all  []Issuer
+	root func() string // the root namespace
+	log  *slog.Logger
+	now  func() time.Time
 
 	mu     sync.Mutex
 	keys   map[string][]key  // last good ones, by issuer
@@ -29,8 +30,8 @@ type Issuers struct {
 }
 
 // Open reads the issuers of a file, and their keys. A file of keys that cannot be used is told by Faults: it may come later, and
-// other tokens do not need it.
-func Open(path string, log *slog.Logger, now func() time.Time) (*Issuers, error) {
+// other tokens do not need it. root returns the root namespace: no claim gives it.
+func Open(path string, root func() string, log *slog.Logger, now func() time.Time) (*Issuers, error) {
 	text, err := regular.Read(path, longestSet)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func Open(path string, log *slog.Logger, now func() time.Time) (*Issuers, error)
 			all[i].File = filepath.Join(filepath.Dir(path), all[i].File)
 		}
 	}
-	i := &Issuers{all: all, log: log, now: now, keys: map[string][]key{}, said: map[string]string{}, faults: map[string]string{}}
+	i := &Issuers{all: all, root: root, log: log, now: now, keys: map[string][]key{}, said: map[string]string{}, faults: map[string]string{}}
 	i.Reload()
 	return i, nil
 }
@@ -115,5 +116,5 @@ func (i *Issuers) Identify(_ context.Context, token, trustDomain string) (ca.Ide
 	i.mu.Lock()
 	keys := maps.Clone(i.keys)
 	i.mu.Unlock()
-	return judge(i.all, keys, token, trustDomain, i.now())
+	return judge(i.all, keys, token, trustDomain, i.root(), i.now())
 }

@@ -26,7 +26,7 @@ func foreign(format string, args ...any) error {
 }
 
 // judge returns the identity of a token. keys are those of issuers by name; none for one whose file was never good.
-func judge(issuers []Issuer, keys map[string][]key, token, trustDomain string, now time.Time) (ca.Identity, error) {
+func judge(issuers []Issuer, keys map[string][]key, token, trustDomain, root string, now time.Time) (ca.Identity, error) {
 	parser := jwt.NewParser(jwt.WithStrictDecoding())
 	if strings.Count(token, ".") != 2 {
 		return ca.Identity{}, door.ErrForeign
@@ -57,7 +57,7 @@ func judge(issuers []Issuer, keys map[string][]key, token, trustDomain string, n
 	if err != nil {
 		return ca.Identity{}, fmt.Errorf("the token of issuer %q: %w", named, err)
 	}
-	return issuer.identify(all, trustDomain)
+	return issuer.identify(all, trustDomain, root)
 }
 
 // verify returns why a text is not signed: by the key that the token names, or, where it names none, by each that fits. The
@@ -113,10 +113,10 @@ func (i Issuer) fits(all jwt.MapClaims, now time.Time) error {
 }
 
 // identify returns the identity of checked claims.
-func (i Issuer) identify(all map[string]any, trustDomain string) (ca.Identity, error) {
+func (i Issuer) identify(all map[string]any, trustDomain, root string) (ca.Identity, error) {
 	var misfits []string
 	for n, identity := range i.Identities {
-		id, misfit, err := identity.of(all, trustDomain)
+		id, misfit, err := identity.of(all, trustDomain, root)
 		if err != nil {
 			return ca.Identity{}, fmt.Errorf("the token of issuer %q fits identities[%d]: %w", i.Name, n, err)
 		}

@@ -139,7 +139,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, i := range issuers {
-			id, err := i.identify(map[string]any{"sub": subject, "a": map[string]any{"b": subject}}, "cluster.local")
+			id, err := i.identify(map[string]any{"sub": subject, "a": map[string]any{"b": subject}}, "cluster.local", "istio-system")
 			if err == nil {
 				if _, err := ca.NewIdentity(id.TrustDomain, id.Namespace, id.ServiceAccount); err != nil {
 					t.Error(err)
@@ -178,7 +178,7 @@ func TestReload(t *testing.T) {
 	one, two := newEC(t, elliptic.P256(), jose.ES256, "a"), newEC(t, elliptic.P256(), jose.ES256, "b")
 	write("issuers.yaml", []byte("issuers:\n- issuer: "+nomad+"\n  jwksFile: keys.json\n  identities:\n  - claims: {sub: \"{namespace}/{serviceAccount}\"}\n"))
 	var log strings.Builder
-	i, err := Open(filepath.Join(dir, "issuers.yaml"), slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	i, err := Open(filepath.Join(dir, "issuers.yaml"), func() string { return "istio-system" }, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

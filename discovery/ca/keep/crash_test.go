@@ -83,7 +83,7 @@ func TestBrokenOffAnywhere(t *testing.T) {
 					}
 				}
 				if of.begun {
-					_, err := Rotate(dir, began)
+					_, err := Rotate(dir, false, began)
 					check(t, err)
 					learn()
 				}
@@ -94,7 +94,7 @@ func TestBrokenOffAnywhere(t *testing.T) {
 				var changes []change
 				switch {
 				case !of.begun:
-					_, changes, err = toBegin(dir, at)
+					_, changes, err = toBegin(dir, false, at)
 				case of.abort:
 					changes, err = toAbort(dir, at)
 				default:
@@ -151,7 +151,7 @@ func (w *witness) end(dir string, at time.Time, pem map[string][]byte, abort boo
 	}
 	if !abort {
 		if state, err := Read(dir, at); err == nil && state.Rotation.Phase == "" && state.signs() == first.signs() {
-			_, err := Rotate(dir, at)
+			_, err := Rotate(dir, false, at)
 			check(w.t, err)
 			if coming, err := filesOf(dir, next); err == nil {
 				a, err := ca.Read(coming, at)

@@ -97,8 +97,13 @@ func TestASecondRootIsNeverMade(t *testing.T) {
 			remove(ca.CertFile)(t, dir)
 			check(t, syscall.Mkfifo(filepath.Join(dir, ca.CertFile), 0o600))
 		}, "is a pipe"},
-		"a key for all":       {func(t *testing.T, dir string) { check(t, os.Chmod(filepath.Join(dir, ca.KeyFile), 0o604)) }, "ca-key.pem: has mode 0604"},
-		"a directory for all": {func(t *testing.T, dir string) { check(t, os.Chmod(dir, 0o777)) }, "has mode 0777, so every user could replace the authority"},
+		"a key for all":               {func(t *testing.T, dir string) { check(t, os.Chmod(filepath.Join(dir, ca.KeyFile), 0o604)) }, "ca-key.pem: has mode 0604"},
+		"a directory for all":         {func(t *testing.T, dir string) { check(t, os.Chmod(dir, 0o777)) }, "has mode 0777, so other users could replace the authority"},
+		"a key that a group writes":   {func(t *testing.T, dir string) { check(t, os.Chmod(filepath.Join(dir, ca.KeyFile), 0o620)) }, "ca-key.pem: has mode 0620, so other users could replace"},
+		"roots that others write":     {func(t *testing.T, dir string) { check(t, os.Chmod(filepath.Join(dir, ca.RootsFile), 0o666)) }, "root-cert.pem: has mode 0666"},
+		"an issuer that others write": {func(t *testing.T, dir string) { check(t, os.Chmod(filepath.Join(dir, ca.CertFile), 0o646)) }, "ca-cert.pem: has mode 0646"},
+		"a directory of a group":      {func(t *testing.T, dir string) { check(t, os.Chmod(dir, 0o770)) }, "has mode 0770, so other users could replace the authority"},
+		"a sticky directory":          {func(t *testing.T, dir string) { check(t, os.Chmod(dir, 0o777|os.ModeSticky)) }, "has mode 0777"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

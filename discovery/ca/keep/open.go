@@ -20,12 +20,8 @@ func Open(dir string, now time.Time) (authority State, made bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return State{}, false, fmt.Errorf("make the directory of the authority: %w", err)
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
+	if err := judge(dir, false); err != nil {
 		return State{}, false, err
-	}
-	if info.Mode().Perm()&0o002 != 0 {
-		return State{}, false, fmt.Errorf("%s: has mode %04o, so every user could replace the authority: want 0700", dir, info.Mode().Perm())
 	}
 	if authority, err = Read(dir, now); !errors.Is(err, errNone) {
 		return authority, false, err
@@ -58,6 +54,9 @@ func filesOf(dir string, generation func(string) string) (f ca.Files, err error)
 		text, err := regular.Read(filepath.Join(dir, name), longest)
 		switch {
 		case err == nil:
+			if err := judge(filepath.Join(dir, name), file.name == ca.KeyFile); err != nil {
+				return ca.Files{}, err
+			}
 			found = append(found, name)
 			*file.to = text
 		case !errors.Is(err, fs.ErrNotExist):
@@ -73,19 +72,7 @@ func filesOf(dir string, generation func(string) string) (f ca.Files, err error)
 		return ca.Files{}, fmt.Errorf("%s: has %s and not %s: a second root is never made; bring the missing files back, or, "+
 			"if no certificate was signed with these, remove them", dir, strings.Join(found, ", "), strings.Join(missing, ", "))
 	}
-	return f, private(filepath.Join(dir, generation(ca.KeyFile)))
-}
-
-// private refuses a key that every user may read or replace.
-func private(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o007 != 0 {
-		return fmt.Errorf("%s: has mode %04o, so every user can use the key: want 0600", path, info.Mode().Perm())
-	}
-	return nil
+	return f, nil
 }
 
 // newIn makes an authority in a directory. The certificate comes last: until it is there, nothing is signed.

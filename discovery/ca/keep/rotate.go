@@ -27,8 +27,10 @@ func now(name string) string { return name }
 func next(name string) string { return ca.NextName(name) }
 
 // rotationOf reads the rotation of a directory; zero for none.
-func rotationOf(dir string) (ca.Rotation, error) {
-	path := filepath.Join(dir, rotationFile)
+func rotationOf(dir string) (ca.Rotation, error) { return rotationIn(dir, rotationFile) }
+
+func rotationIn(dir, name string) (ca.Rotation, error) {
+	path := filepath.Join(dir, name)
 	text, err := regular.Read(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ca.Rotation{}, nil
@@ -84,11 +86,14 @@ func Read(dir string, at time.Time) (state State, err error) {
 	return state, err
 }
 
+// Last returns the last rotation of a directory that has ended; zero for none.
+func Last(dir string) (ca.Rotation, error) { return rotationIn(dir, ca.LastFile) }
+
 // Rotate begins to replace the root of a directory, or returns the rotation that is under way.
-func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
+func Rotate(dir string, again bool, at time.Time) (r ca.Rotation, err error) {
 	err = locked(dir, func() error {
 		var changes []change
-		if r, changes, err = toBegin(dir, at); err != nil {
+		if r, changes, err = toBegin(dir, again, at); err != nil {
 			return err
 		}
 		return do(dir, changes)
@@ -98,15 +103,19 @@ func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
 
 // toBegin returns the rotation of a directory, and the changes that begin it; none where it is under way. The next generation does not count
 // before the rotation is written.
-func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
+func toBegin(dir string, again bool, at time.Time) (ca.Rotation, []change, error) {
+	if err := readable(dir, ca.KeyFile); err != nil {
+		return ca.Rotation{}, nil, err
+	}
 	state, err := read(dir, at)
 	if err != nil || state.Rotation.Phase != "" {
 		return state.Rotation, nil, err
 	}
-	if err := readable(dir, ca.KeyFile); err != nil {
+	last, err := regular.Read(filepath.Join(dir, ca.LastFile), longest)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ca.Rotation{}, nil, err
 	}
-	files, r, err := ca.BeginRotation(state.Authority, at)
+	files, r, err := ca.BeginRotation(state.Authority, last, again, at)
 	if err != nil {
 		return ca.Rotation{}, nil, err
 	}
@@ -213,7 +222,7 @@ func toStep(dir string, o ca.Observed, at time.Time) (State, []change, error) {
 		return state, append(changes, change{ca.RootsFile, state.Authority.Roots(), 0o644}), nil
 	}
 	coming, err := filesOf(dir, next)
-	changes = append(changes, change{ca.KeyFile, coming.Key, 0o600}, change{ca.RootsFile, coming.Roots, 0o644}, change{ca.CertFile, coming.Cert, 0o644})
+	changes = append(changes, change{ca.KeyFile, coming.Key, 0o600}, change{ca.RootsFile, coming.Roots, 0o644}, change{ca.CertFile, coming.Cert, 0o644}, change{ca.LastFile, text, 0o600})
 	return state, append(changes, removed(ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), err
 }
 

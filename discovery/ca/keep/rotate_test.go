@@ -36,9 +36,9 @@ func TestRotate(t *testing.T) {
 	first, _, err := Open(dir, at)
 	check(t, err)
 	old := first.signs()
-	r, err := Rotate(dir, at)
+	r, err := Rotate(dir, false, at)
 	check(t, err)
-	if again, err := Rotate(dir, at); err != nil || again != r {
+	if again, err := Rotate(dir, false, at); err != nil || again != r {
 		t.Errorf("a second rotation: %v, %v", again, err)
 	}
 	for _, of := range []struct {
@@ -73,6 +73,49 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// A rotation is not begun by chance a short time after the last one, and an authority that was not made here is not replaced.
+func TestRotateRefuses(t *testing.T) {
+	dir, at := t.TempDir(), time.Now()
+	_, _, err := Open(dir, at)
+	check(t, err)
+	first, err := Rotate(dir, false, at)
+	check(t, err)
+	if none, err := Last(dir); err != nil || none.Phase != "" {
+		t.Errorf("before the end the last one is %+v, %v", none, err)
+	}
+	for n := range time.Duration(3) {
+		step(t, dir, at.Add(n*(life+time.Minute)))
+	}
+	end := at.Add(2*life + 3*time.Minute)
+	if last, err := Last(dir); err != nil || last.New != first.New {
+		t.Errorf("the last one is %+v, %v", last, err)
+	}
+	if _, err := Rotate(dir, false, end); err == nil || !strings.Contains(err.Error(), "--again") {
+		t.Errorf("after the end: %v", err)
+	}
+	if s, err := Read(dir, end); err != nil || s.Rotation.Phase != "" {
+		t.Errorf("%+v, %v", s.Rotation, err)
+	}
+	if r, err := Rotate(dir, true, end); err != nil || r.Old != first.New {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+	check(t, Abort(dir, end))
+	if _, err := Rotate(dir, false, end.Add(life)); err != nil {
+		t.Errorf("after a life: %v", err)
+	}
+
+	plugged, err := ca.NewRoot("Example Corp root", ca.RootLife, at)
+	check(t, err)
+	other := t.TempDir()
+	check(t, do(other, []change{{ca.KeyFile, plugged.Key, 0o600}, {ca.RootsFile, plugged.Roots, 0o644}, {ca.CertFile, plugged.Cert, 0o644}}))
+	if _, err := Rotate(other, true, at); err == nil || !strings.Contains(err.Error(), "was not made here") {
+		t.Errorf("a plugged root: %v", err)
+	}
+	if names := modes(t, other); len(names) != 4 { // with the lock
+		t.Errorf("it has left %v", names)
+	}
+}
+
 // The end of a rotation may be broken off before and after each file.
 func TestRotateBrokenOff(t *testing.T) {
 	names := []string{ca.KeyFile, ca.RootsFile, ca.CertFile}
@@ -80,7 +123,7 @@ func TestRotateBrokenOff(t *testing.T) {
 		dir, at := t.TempDir(), time.Now()
 		_, _, err := Open(dir, at)
 		check(t, err)
-		r, err := Rotate(dir, at)
+		r, err := Rotate(dir, false, at)
 		check(t, err)
 		step(t, dir, at)
 		s := step(t, dir, at.Add(life+time.Minute))
@@ -120,7 +163,7 @@ func TestAbort(t *testing.T) {
 	if err := Abort(dir, at); err == nil || !strings.Contains(err.Error(), "no root is being rotated") {
 		t.Error(err)
 	}
-	_, err = Rotate(dir, at)
+	_, err = Rotate(dir, false, at)
 	check(t, err)
 	step(t, dir, at)
 	check(t, Abort(dir, at))
@@ -130,7 +173,7 @@ func TestAbort(t *testing.T) {
 	if s := step(t, dir, at.Add(9*life)); s.Rotation.Phase != "" || s.signs() != first.signs() || trusts(s) != 1 {
 		t.Errorf("after an abort: %+v, %d roots", s.Rotation, trusts(s))
 	}
-	_, err = Rotate(dir, at)
+	_, err = Rotate(dir, false, at)
 	check(t, err)
 	step(t, dir, at)
 	step(t, dir, at.Add(2*life))
@@ -155,7 +198,7 @@ func TestARotationThatIsBroken(t *testing.T) {
 		dir, at := t.TempDir(), time.Now()
 		_, _, err := Open(dir, at)
 		check(t, err)
-		_, err = Rotate(dir, at)
+		_, err = Rotate(dir, false, at)
 		check(t, err)
 		check(t, spoil(dir))
 		if _, made, err := Open(dir, at); made || err == nil || !strings.Contains(err.Error(), fault) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/internal/durable"
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
@@ -33,6 +34,11 @@ func (t Tokens) Create(_ context.Context, namespace, account string, ttl time.Du
 	return made, text, err
 }
 
+// WriteText writes the text of a join token into a file that only its user reads.
+func WriteText(file, text string) error {
+	return durable.Write(file+".new", file, []byte(text+"\n"), 0o600)
+}
+
 // List returns all join tokens.
 func (t Tokens) List(_ context.Context) (ca.Tokens, error) {
 	path := filepath.Join(string(t), tokensFile)
@@ -43,7 +49,7 @@ func (t Tokens) List(_ context.Context) (ca.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := private(path); err != nil {
+	if err := judge(path, true); err != nil {
 		return nil, err
 	}
 	all, err := ca.ReadTokens(text)

@@ -122,7 +122,7 @@ func (s *server) rotate(t *testing.T, at time.Time) ca.Rotation {
 	t.Helper()
 	var r ca.Rotation
 	if err := change(t.Context(), s, At{"istio-system", "cacerts"}, false, func(d data) (next data, err error) {
-		next, r, err = toBegin(d, at)
+		next, r, err = toBegin(d, true, at)
 		return next, err
 	}); err != nil {
 		t.Fatal(err)
@@ -212,8 +212,11 @@ func TestReplicasRotate(t *testing.T) {
 			t.Errorf("after %s: %s", of.after, text)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(api.stored.Data)); fmt.Sprint(names) != "[ca-cert.pem ca-key.pem former-roots root-cert.pem]" {
+	if names := slices.Sorted(maps.Keys(api.stored.Data)); fmt.Sprint(names) != "[ca-cert.pem ca-key.pem former-roots last-rotation.json root-cert.pem]" {
 		t.Errorf("the Secret has %q", names)
+	}
+	if _, _, err := toBegin(api.stored.Data, false, at.Add(2*wait)); err == nil || !strings.Contains(err.Error(), "--again") {
+		t.Errorf("a rotation soon after the last one: %v", err)
 	}
 	if next := api.rotate(t, at.Add(9*wait)); next.Old != r.New {
 		t.Errorf("another rotation: %+v", next)

@@ -134,12 +134,12 @@ const (
 func formerOf(d data) []string { return strings.Fields(string(d[formerFile])) }
 
 // toBegin returns what begins a rotation, or nil and the one that is under way.
-func toBegin(d data, at time.Time) (data, ca.Rotation, error) {
+func toBegin(d data, again bool, at time.Time) (data, ca.Rotation, error) {
 	state, err := stateOf(d, at)
 	if err != nil || state.Rotation.Phase != "" {
 		return nil, state.Rotation, err
 	}
-	files, r, err := ca.BeginRotation(state.Authority, at)
+	files, r, err := ca.BeginRotation(state.Authority, d[ca.LastFile], again, at)
 	if err != nil {
 		return nil, ca.Rotation{}, err
 	}

@@ -78,6 +78,9 @@ func advance(d data, replica string, o ca.Observed, at time.Time) (data, error) 
 		for _, name := range []string{ca.CertFile, ca.KeyFile, ca.RootsFile} {
 			out[name] = d[ca.NextName(name)]
 		}
+		if out[ca.LastFile], err = next.Bytes(); err != nil {
+			return nil, err
+		}
 		former := append([]string{r.Old}, formerOf(d)...)
 		out[formerFile] = []byte(strings.Join(former[:min(len(former), mostFormer)], "\n") + "\n")
 		return out, nil

@@ -125,16 +125,31 @@ type Roots struct {
 }
 
 // Rotate begins to replace the root, or returns the rotation that is under way.
-func (r Roots) Rotate(ctx context.Context, at time.Time) (begun ca.Rotation, err error) {
+func (r Roots) Rotate(ctx context.Context, again bool, at time.Time) (begun ca.Rotation, err error) {
 	secrets, err := open(r.Client, r.In)
 	if err != nil {
 		return ca.Rotation{}, err
 	}
 	err = change(ctx, secrets, r.In, false, func(d data) (next data, err error) {
-		next, begun, err = toBegin(d, at)
+		next, begun, err = toBegin(d, again, at)
 		return next, named(r.In, err)
 	})
 	return begun, err
+}
+
+// State returns the authority, and its last rotation.
+func (r Roots) State(ctx context.Context, at time.Time) (state ca.State, last ca.Rotation, err error) {
+	secrets, err := open(r.Client, r.In)
+	if err != nil {
+		return state, last, err
+	}
+	err = change(ctx, secrets, r.In, false, func(d data) (data, error) {
+		if state, err = stateOf(d, at); err == nil && len(d[ca.LastFile]) > 0 {
+			last, err = ca.ReadRotation(d[ca.LastFile])
+		}
+		return nil, named(r.In, err)
+	})
+	return state, last, err
 }
 
 // Abort ends a rotation whose new root has signed nothing.

@@ -34,7 +34,7 @@ func TestSharedTokens(t *testing.T) {
 		t.Error(err)
 	}
 	made, text, err := one.Create(t.Context(), "shop", "web", time.Hour, true, begin)
-	if err != nil || api.stored.Name != "cacerts-join-tokens" || strings.Contains(string(api.stored.Data[tokensFile]), strings.Split(text, "-")[2]) {
+	if err != nil || api.stored.Name != "cacerts-join-tokens" || strings.Contains(string(api.stored.Data[tokensFile]), strings.SplitN(text, "-", 3)[2]) {
 		t.Fatalf("%v: %+v", err, api.stored)
 	}
 	var mu sync.Mutex

@@ -24,10 +24,12 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 				continue
 			}
 			if twin, ok := first[i.Key]; ok {
-				problems = append(problems, Duplicate(i.Object, twin))
-				continue
+				if problems = append(problems, Duplicate(i.Object, twin)); model.StandIn(twin, i.Object) == nil {
+					continue
+				}
+			} else {
+				first[i.Key] = i.Object
 			}
-			first[i.Key] = i.Object
 			objects = append(objects, i.Object)
 		}
 	}
@@ -35,12 +37,20 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	return objects, problems
 }
 
-// Duplicate is the error of an object that was declared before, as first.
+// Duplicate is the problem of an object that was declared before, as first: a warning if both are the same.
 func Duplicate(o, first *model.Object) Problem {
-	return Problem{
+	p := Problem{
 		File: o.Origin.File, Line: o.Origin.Line, Severity: Error, Object: title(o.Meta),
 		Message: fmt.Sprintf("is declared already at %s", first.Origin),
 	}
+	switch {
+	case model.Twins(first, o):
+		p.Severity = Warning
+		p.Message += ", and both are the same: want one of them"
+	case model.StandIn(first, o) != nil:
+		p.Message += ": " + model.TwinEffect(first, o) + "; want another name, or only one of them"
+	}
+	return p
 }
 
 // title returns the name of an object in problems: "VirtualService default/reviews".

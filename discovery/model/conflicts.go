@@ -14,7 +14,7 @@ import (
 // other object, the winner: usually the older one, then the one whose namespace and name sort first. For
 // VirtualServices see before, for registries see union.go. It returns those notes that depend on objects only.
 func (j *judge) conflicts() []Note {
-	j.objectsInTwoStores()
+	j.objectsInTwoPlaces()
 	from := len(j.notes)
 	if j.since.all || j.since.objects {
 		j.rules()

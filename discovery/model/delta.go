@@ -133,7 +133,7 @@ func onlyEndpoints(a, b *Service) bool {
 // replaceObject returns false if the object is new, or if several objects have its key.
 func (m *Mesh) replaceObject(o *Object) bool {
 	i, found := place(m.objects, o.Meta, func(o *Object) Meta { return o.Meta })
-	if !found || m.twins[o.Key()] {
+	if !found || m.twins[o.Key()] > 0 {
 		return false
 	}
 	was := m.objects[i]

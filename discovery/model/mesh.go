@@ -35,7 +35,7 @@ type Mesh struct {
 	contested        map[serviceKey]claimants // services with more than one declaration: all declarations, the owner first
 	shut             map[string]shutGuest     // declarations of registries that are not served, for others have their hosts
 	objects          []*Object                // all, oldest first
-	twins            map[string]bool          // keys that several objects have
+	twins            map[string]int           // keys that several objects have, with how many further ones
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	policies         policies
 	keySets          map[string]string     // by jwksUri

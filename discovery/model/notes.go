@@ -93,7 +93,7 @@ func (j *judge) object(o *Object) {
 // the other values made from the object, so these have the old line.
 func (m *Mesh) locate(notes []Note) {
 	present := func(of Meta) Meta {
-		if at, found := place(m.objects, of, func(o *Object) Meta { return o.Meta }); found && !m.twins[of.Key()] {
+		if at, found := place(m.objects, of, func(o *Object) Meta { return o.Meta }); found && m.twins[of.Key()] == 0 {
 			return m.objects[at].Meta
 		}
 		return of

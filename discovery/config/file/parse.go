@@ -30,12 +30,13 @@ type parsed struct {
 	documents  []document
 	problems   []config.Problem
 
-	declared   map[string]*model.Object // by key: its objects, and the last good form of those that have an error now
-	kept       map[string]*model.Object // objects that a document which cannot be read may still hold
-	closed     map[string]*model.Object // closed forms of policies that have an error and no good form
-	refused    map[string]int           // the line of each object that has an error and no good form; by key
-	unreadable int                      // documents, or the file, whose objects are not known
-	blind      bool                     // that is so since the start: no form of it was known whole
+	declared   map[string]*model.Object   // by key: its objects, and the last good form of those that have an error now
+	kept       map[string]*model.Object   // objects that a document which cannot be read may still hold
+	closed     map[string]*model.Object   // closed forms of policies that have an error and no good form
+	twins      map[string][]*model.Object // further policies of a name, in their closed forms where they have an error
+	refused    map[string]int             // the line of each object that has an error and no good form; by key
+	unreadable int                        // documents, or the file, whose objects are not known
+	blind      bool                       // that is so since the start: no form of it was known whole
 }
 
 // document is a part of a file with its decoded items.
@@ -123,10 +124,10 @@ func (p *parsed) resolve(was *parsed, fault error) {
 	}
 	defer func() { p.blind = was.blind && p.unreadable > 0 }()
 	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
-	p.closed = map[string]*model.Object{}
+	p.closed, p.twins = map[string]*model.Object{}, map[string][]*model.Object{}
 	if fault != nil { // it may be unchanged
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
-		p.documents, p.declared, p.kept, p.refused, p.closed = was.documents, was.declared, was.kept, was.refused, was.closed
+		p.documents, p.declared, p.kept, p.refused, p.closed, p.twins = was.documents, was.declared, was.kept, was.refused, was.closed, was.twins
 		p.unreadable = 1
 		return
 	}
@@ -138,12 +139,17 @@ func (p *parsed) resolve(was *parsed, fault error) {
 			switch {
 			case i.Object != nil && first != nil:
 				p.problems = append(p.problems, config.Duplicate(i.Object, first))
+				p.twins[i.Key] = append(p.twins[i.Key], i.Object)
 			case i.Object != nil:
 				p.declared[i.Key] = i.Object
 			case i.Refused() && i.Key == "":
 				p.unreadable++
 			case i.Refused():
-				if broken[i.Key] = i.Line; i.Closed != nil {
+				switch broken[i.Key] = i.Line; {
+				case i.Closed == nil:
+				case p.closed[i.Key] != nil:
+					p.twins[i.Key] = append(p.twins[i.Key], i.Closed)
+				default:
 					p.closed[i.Key] = i.Closed
 				}
 			}
@@ -152,6 +158,9 @@ func (p *parsed) resolve(was *parsed, fault error) {
 	for key, line := range broken {
 		switch good := was.object(key); {
 		case p.declared[key] != nil:
+			if closed := p.closed[key]; closed != nil {
+				p.twins[key] = append(p.twins[key], closed)
+			}
 			delete(p.closed, key)
 		case good != nil:
 			delete(p.closed, key)
@@ -167,6 +176,11 @@ func (p *parsed) resolve(was *parsed, fault error) {
 		for key, o := range was.closed {
 			if _, again := p.refused[key]; !again && p.declared[key] == nil {
 				p.closed[key] = o // it may be in the part that cannot be read
+			}
+		}
+		for key, all := range was.twins {
+			if len(p.twins[key]) == 0 {
+				p.twins[key] = all
 			}
 		}
 		maps.DeleteFunc(p.kept, func(key string, _ *model.Object) bool {
@@ -217,7 +231,7 @@ func (p *parsed) names(yield func(string) bool) {
 // drops reports whether an object of the form before is no longer in this one.
 func (p *parsed) drops(was *parsed) bool {
 	for key := range was.names {
-		if !p.has(key) {
+		if !p.has(key) || len(p.twins[key]) < len(was.twins[key]) {
 			return true
 		}
 	}

@@ -22,6 +22,7 @@ type state struct {
 	claims     map[string][]string         // by key: names of the files that declare it, or may, sorted
 	duplicates map[string][]config.Problem // by key: errors of files that declare an object of another file
 	objects    map[string]*model.Object    // by key: the objects that were sent
+	twins      map[string][]*model.Object  // by key: further policies of the name that were sent with them
 	kinds      map[string]int              // how many of objects are of each kind
 	missing    map[string]bool             // keys of objects that were sent and are no longer in any file
 	held       hold                        // why those are still served
@@ -31,7 +32,7 @@ type state struct {
 func newState(wipeDelay time.Duration) *state {
 	return &state{
 		wipeDelay: wipeDelay, files: map[string]*parsed{}, faulty: map[string]bool{}, claims: map[string][]string{}, duplicates: map[string][]config.Problem{},
-		objects: map[string]*model.Object{}, kinds: map[string]int{}, missing: map[string]bool{}, waiting: map[string]waiting{},
+		objects: map[string]*model.Object{}, twins: map[string][]*model.Object{}, kinds: map[string]int{}, missing: map[string]bool{}, waiting: map[string]waiting{},
 	}
 }
 
@@ -115,7 +116,7 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 		if !was.has(key) {
 			at, _ := slices.BinarySearch(s.claims[key], name)
 			s.claims[key] = slices.Insert(s.claims[key], at, name)
-		} else if o := is.object(key); o != nil && o == was.object(key) && is.declared[key] == was.declared[key] {
+		} else if o := is.object(key); o != nil && o == was.object(key) && is.declared[key] == was.declared[key] && slices.Equal(is.twins[key], was.twins[key]) {
 			continue
 		}
 		changed[key] = true
@@ -124,24 +125,29 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 
 // choose decides which object has a key: of two files that declare it, the first one by name wins. An object that is
 // refused, or that may be in a part that cannot be read, stays as it was sent; in the latter case a valid one of
-// another file wins.
+// another file wins. The others of its name count next to it as model.StandIn says.
 func (s *state) choose(key string, groups map[string]model.Group) {
-	var first, kept, closed *model.Object
+	var first, kept, moved *model.Object
+	var closed, twins []*model.Object
 	var duplicates []config.Problem
 	for _, name := range s.claims[key] {
 		f := s.files[name]
 		switch o := f.declared[key]; {
 		case o == nil:
 			kept = cmp.Or(kept, f.kept[key])
-			if line, refused := f.refused[key]; refused && kept == nil && s.objects[key] != nil && !s.objects[key].Closed {
-				kept = at(s.objects[key], name, line)
+			if line, refused := f.refused[key]; refused && moved == nil && s.objects[key] != nil && !s.objects[key].Closed {
+				moved = at(s.objects[key], name, line)
 			}
-			closed = cmp.Or(closed, f.closed[key])
+			if f.closed[key] != nil {
+				closed = append(closed, f.closed[key])
+			}
 		case first != nil:
 			duplicates = append(duplicates, config.Duplicate(o, first))
+			twins = append(twins, o)
 		default:
 			first = o
 		}
+		twins = append(twins, f.twins[key]...)
 	}
 	if delete(s.duplicates, key); len(duplicates) > 0 {
 		s.duplicates[key] = duplicates
@@ -149,7 +155,15 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	if len(s.claims[key]) == 0 {
 		delete(s.claims, key)
 	}
-	o, was := cmp.Or(first, kept, closed), s.objects[key]
+	o, was := cmp.Or(first, kept), s.objects[key]
+	switch {
+	case o != nil:
+		twins = append(twins, closed...)
+	case moved != nil:
+		o = moved
+	case len(closed) > 0:
+		o, twins = closed[0], append(twins, closed[1:]...)
+	}
 	if o == nil {
 		if was != nil {
 			s.missing[key] = true
@@ -157,17 +171,28 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 		return
 	}
 	delete(s.missing, key)
+	twins = slices.DeleteFunc(twins, func(t *model.Object) bool { return model.StandIn(o, t) == nil })
+	same := slices.EqualFunc(s.twins[key], twins, unchanged)
+	if s.twins[key] = twins; len(twins) == 0 {
+		delete(s.twins, key)
+	}
+	if was != nil && same && unchanged(was, o) {
+		return
+	}
 	if was != nil && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
-		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.DryRun == o.DryRun && was.Closed == o.Closed && was.Warnings.Same(o.Warnings) {
-			return
-		}
 		o = &model.Object{Meta: o.Meta, Spec: was.Spec, Warnings: o.Warnings} // the same message, so that resources made from it can be reused
 	}
 	if was == nil {
 		s.kinds[objectKind(key)]++
 	}
 	s.objects[key] = o
-	groups[key] = model.Group{Objects: []*model.Object{o}}
+	groups[key] = model.Group{Objects: append([]*model.Object{o}, twins...)}
+}
+
+// unchanged reports whether an object is as it was sent.
+func unchanged(was, o *model.Object) bool {
+	return was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.DryRun == o.DryRun && was.Closed == o.Closed &&
+		was.Warnings.Same(o.Warnings) && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message))
 }
 
 // problems returns all problems, ordered by file and line.
@@ -192,7 +217,7 @@ func Check(files []File) (objects []*model.Object, problems []config.Problem) {
 	s := newState(0)
 	s.apply(look{files: parse(func(string) *parsed { return nil }, files)}, time.Time{})
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		objects = append(objects, s.objects[key])
+		objects = append(append(objects, s.objects[key]), s.twins[key]...)
 	}
 	return objects, s.problems()
 }

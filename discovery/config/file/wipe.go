@@ -44,6 +44,7 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 	}
 	for key := range s.missing {
 		delete(s.objects, key)
+		delete(s.twins, key)
 		s.kinds[objectKind(key)]--
 		groups[key] = model.Group{}
 	}

@@ -97,8 +97,14 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 			warnings = append(warnings, r.warnings...)
 		}
 		if twin := now[r.key]; twin != nil {
-			r = &known{nil, read{key: twin.key, group: twin.group}}
-			r.group.Faults = append(slices.Clone(r.group.Faults), fmt.Sprintf("%s is sent more than once: the first is used", r.key))
+			twice := read{key: twin.key, group: twin.group}
+			twice.group.Faults = append(slices.Clone(twice.group.Faults), fmt.Sprintf("%s is sent more than once: the first is used", r.key))
+			for _, o := range r.group.Objects {
+				if first := twin.group.Objects; len(first) > 0 && model.StandIn(first[0], o) != nil {
+					twice.group.Objects = append(slices.Clip(twice.group.Objects), o)
+				}
+			}
+			r = &known{nil, twice}
 		}
 		now[r.key], unread = r, unread || r.group.Unread
 		if was := before[r.key]; was != r {

@@ -120,6 +120,8 @@ type cache struct {
 	heldSince, heldUntil time.Time // zero for no hold
 	lost                 string    // what they are, such as "9 of 10 hosts"
 
+	stranded map[string]bool // policies that the source no longer has, since it is left without any object: see Update.Emptied
+
 	leaving map[string]time.Time // groups that the source no longer has, until when they are served: see linger
 
 	memory
@@ -130,7 +132,7 @@ func newCache() *cache {
 	census := model.NewCensus()
 	return &cache{
 		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}, count: census.Count}, census: census,
-		held: map[string]model.Group{}, leaving: map[string]time.Time{},
+		held: map[string]model.Group{}, stranded: map[string]bool{}, leaving: map[string]time.Time{},
 	}
 }
 
@@ -144,6 +146,7 @@ func (c *cache) good(key string) bool {
 func (c *cache) remove(name string) {
 	c.feed, c.faults, c.unread = nil, map[string][]string{}, map[string]bool{}
 	clear(c.leaving)
+	clear(c.stranded)
 	c.memory = memory{}
 	c.status = SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
 }
@@ -154,6 +157,7 @@ func (c *cache) report() SourceStatus {
 	if out.Held = len(c.held); out.Held > 0 {
 		out.Lost, out.Since, out.Until = c.lost, c.heldSince, c.heldUntil
 	}
+	out.Stranded = len(c.stranded)
 	if c.remembered() {
 		out.Remembered, out.RememberedAt, out.Age = len(c.old), c.at, c.age.Round(time.Second).String()
 	}

@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -27,13 +29,21 @@ func (c *cache) goes(key string, now model.Group) bool {
 // remove replaces groups of a source by what the source has of them from now on, which is nothing of most, unless it must
 // hold them.
 func (s *state) remove(name string, c *cache, going map[string]model.Group, now time.Time) {
-	if !s.hold(name, c, going, now) {
+	if !s.hold(name, c, going, s.lost(name, c, going), now) {
 		s.replaceAll(name, c, going, now)
 	}
 }
 
-// removeOf does the same for an update, which may say that nothing need be held.
+// removeOf does the same for an update, which may say that nothing need be held, or that the source is left without any object: then
+// its policies stay, and the rest is held however little it is.
 func (s *state) removeOf(u model.Update, name string, c *cache, going map[string]model.Group, now time.Time) {
+	if u.Emptied && s.patience.Wipe > 0 {
+		going = s.strand(name, c, going)
+		if !u.Certain && len(going) > 0 {
+			s.hold(name, c, going, cmp.Or(s.lost(name, c, going), fmt.Sprintf("all %d groups", len(going))), now)
+			return
+		}
+	}
 	if u.Certain {
 		s.replaceAll(name, c, going, now)
 		return
@@ -41,10 +51,27 @@ func (s *state) removeOf(u model.Update, name string, c *cache, going map[string
 	s.remove(name, c, going, now)
 }
 
+// strand keeps the policies of a source that is left without any object, and returns the other groups.
+func (s *state) strand(name string, c *cache, going map[string]model.Group) map[string]model.Group {
+	rest, before := map[string]model.Group{}, len(c.stranded)
+	for key, group := range going {
+		if !c.groups[key].Policies() {
+			rest[key] = group
+			continue
+		}
+		c.stranded[key] = true
+		c.resend(key, model.Group{}) // it is no longer of before the start
+	}
+	if len(c.stranded) > before {
+		s.log(slog.LevelError, "source is left without any object, its policies count until they are back", "source", name,
+			"policies", len(c.stranded), "sooner", releaseCommand(name))
+	}
+	return rest
+}
+
 // hold keeps groups of a source if they are a mass, and reports whether it does. A hold begins once for a source: what goes
 // while it lasts joins it, with the same end.
-func (s *state) hold(name string, c *cache, going map[string]model.Group, now time.Time) bool {
-	lost := s.lost(name, c, going)
+func (s *state) hold(name string, c *cache, going map[string]model.Group, lost string, now time.Time) bool {
 	if lost == "" {
 		return false
 	}
@@ -73,6 +100,7 @@ func (s *state) replaceAll(name string, c *cache, groups map[string]model.Group,
 // replace makes a group what its source has sent.
 func (s *state) replace(c *cache, name, key string, group model.Group, now time.Time) {
 	delete(c.held, key)
+	delete(c.stranded, key)
 	delete(c.leaving, key)
 	c.resend(key, group)
 	if before, changed := c.take(key, group); changed {
@@ -124,6 +152,10 @@ func (s *state) release(name string, now time.Time) {
 	if c := s.sources[name]; c != nil && len(c.held) > 0 {
 		s.log(slog.LevelWarn, "groups are no longer held, as an operator has asked", "source", name, "lost", c.lost, "groups", len(c.held))
 		s.letGo(name, c, now)
+	}
+	if c := s.sources[name]; c != nil && len(c.stranded) > 0 {
+		s.log(slog.LevelWarn, "policies of a source without any object are removed, as an operator has asked", "source", name, "policies", len(c.stranded))
+		s.replaceAll(name, c, nothingOf(slices.Sorted(maps.Keys(c.stranded))), now)
 	}
 	if s.forgo(name, now) {
 		s.log(slog.LevelWarn, "proxies that come back get what there is without a source, as an operator has asked", "source", name)

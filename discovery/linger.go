@@ -51,7 +51,8 @@ func (s *state) leaveAll(name string, c *cache, now time.Time) {
 	if !due {
 		return
 	}
-	if s.hold(name, c, nothingOf(slices.Collect(maps.Keys(c.leaving))), now) {
+	leaving := nothingOf(slices.Collect(maps.Keys(c.leaving)))
+	if s.hold(name, c, leaving, s.lost(name, c, leaving), now) {
 		clear(c.leaving)
 		return
 	}

@@ -14,7 +14,7 @@ func (s *Server) Release(source string) (groups int, err error) {
 	switch {
 	case i < 0:
 		return 0, fmt.Errorf("source %.200q: no such source, want one of /debug/sources", source)
-	case statuses[i].Held == 0 && !statuses[i].Lacking:
+	case statuses[i].Held+statuses[i].Stranded == 0 && !statuses[i].Lacking:
 		return 0, fmt.Errorf("source %q: it has no groups that are held, and no proxy waits for it", source)
 	}
 	if f := s.roster.all()[source]; f != nil {
@@ -23,7 +23,7 @@ func (s *Server) Release(source string) (groups int, err error) {
 		}
 	}
 	s.released.add(source)
-	return statuses[i].Held, nil
+	return statuses[i].Held + statuses[i].Stranded, nil
 }
 
 // released are the names of sources that are to be released. Its zero value has none.

@@ -26,23 +26,24 @@ var sourceStates = []SourceState{SourceSyncing, SourceSynced, SourceFailed, Sour
 type SourceStatus struct {
 	Name      string      `json:"name"`
 	State     SourceState `json:"state"`
-	Late      bool        `json:"late,omitempty"`           // it never synced within its deadline: discovery is ready without it, unless it is awaited
-	Objects   int         `json:"objects"`                  // its services and objects that are served
-	Changed   time.Time   `json:"changed,omitzero"`         // when it last sent a change
-	Restarts  int         `json:"restarts"`                 // after errors
-	Error     string      `json:"error,omitempty"`          // the last one
-	ErrorTime time.Time   `json:"errorTime,omitzero"`       // when that was
-	Malformed []string    `json:"malformed,omitempty"`      // records that cannot be read: key, and reason
-	Unread    []string    `json:"unread,omitempty"`         // parts that cannot be read: name, and reason
-	Shadowed  []string    `json:"shadowed,omitempty"`       // secrets that are not served, since another source has one of that name
-	Withheld  int         `json:"withheldHosts,omitempty"`  // that may be those of a source that has never synced
-	Unknown   []string    `json:"unknownSources,omitempty"` // for which they wait
-	Held      int         `json:"heldGroups,omitempty"`     // groups that the source no longer has, or has less of, and that are still served
-	Lost      string      `json:"lost,omitempty"`           // what they are of all that it had, such as "9 of 10 hosts"
-	Since     time.Time   `json:"since,omitzero"`           // when they were gone
-	Until     time.Time   `json:"until,omitzero"`           // when they are removed, unless an operator releases them before
-	Required  bool        `json:"required,omitempty"`       // discovery does not become ready without it
-	Awaited   bool        `json:"awaited,omitempty"`        // discovery is not ready, since it waits for it
+	Late      bool        `json:"late,omitempty"`             // it never synced within its deadline: discovery is ready without it, unless it is awaited
+	Objects   int         `json:"objects"`                    // its services and objects that are served
+	Changed   time.Time   `json:"changed,omitzero"`           // when it last sent a change
+	Restarts  int         `json:"restarts"`                   // after errors
+	Error     string      `json:"error,omitempty"`            // the last one
+	ErrorTime time.Time   `json:"errorTime,omitzero"`         // when that was
+	Malformed []string    `json:"malformed,omitempty"`        // records that cannot be read: key, and reason
+	Unread    []string    `json:"unread,omitempty"`           // parts that cannot be read: name, and reason
+	Shadowed  []string    `json:"shadowed,omitempty"`         // secrets that are not served, since another source has one of that name
+	Withheld  int         `json:"withheldHosts,omitempty"`    // that may be those of a source that has never synced
+	Unknown   []string    `json:"unknownSources,omitempty"`   // for which they wait
+	Stranded  int         `json:"strandedPolicies,omitempty"` // policies that count though the source, which is left without any object, no longer has them
+	Held      int         `json:"heldGroups,omitempty"`       // groups that the source no longer has, or has less of, and that are still served
+	Lost      string      `json:"lost,omitempty"`             // what they are of all that it had, such as "9 of 10 hosts"
+	Since     time.Time   `json:"since,omitzero"`             // when they were gone
+	Until     time.Time   `json:"until,omitzero"`             // when they are removed, unless an operator releases them before
+	Required  bool        `json:"required,omitempty"`         // discovery does not become ready without it
+	Awaited   bool        `json:"awaited,omitempty"`          // discovery is not ready, since it waits for it
 
 	Lacking      bool      `json:"lacking,omitempty"`     // nothing is known of it: proxies that come back keep what they have
 	LackingUntil time.Time `json:"lackingUntil,omitzero"` // when that ends without it; zero for never
@@ -121,6 +122,9 @@ func (s SourceStatus) Lines() []string {
 	}
 	if s.Withheld > 0 {
 		add("%d of its hosts are not served until %s has synced once, for they may be hosts of that", s.Withheld, strings.Join(s.Unknown, " and "))
+	}
+	if s.Stranded > 0 {
+		add("it was left without any object: %d policies of it count until they are back, or until `%s`", s.Stranded, releaseCommand(s.Name))
 	}
 	if s.Held > 0 {
 		add("%s are gone at once, since %s: %d groups are held until %s, or until `%s`", s.Lost, clock(s.Since), s.Held, clock(s.Until), releaseCommand(s.Name))

@@ -88,6 +88,8 @@ func (f field) policyRule(r *security.Rule, action security.AuthorizationPolicy_
 				at.at(name).errorf("has %d values, want at most %d", len(accounts), maxAccounts)
 			}
 		}
+		at.doubtfulPrincipals("principals", s.Principals)
+		at.doubtfulPrincipals("notPrincipals", s.NotPrincipals)
 		http, tcp := at.conditions(s.ProtoReflect(), sourceFields)
 		ofHTTP, ofTCP = ofHTTP || http, ofTCP || tcp
 	}
@@ -101,7 +103,7 @@ func (f field) policyRule(r *security.Rule, action security.AuthorizationPolicy_
 		}
 		http, tcp := at.conditions(to.Operation.ProtoReflect(), operationFields)
 		toHTTP, toTCP = toHTTP || http, toTCP || tcp
-		at.doubtful(to.Operation)
+		at.doubtful(to.Operation, action)
 	}
 	for i, w := range r.GetWhen() {
 		f.at("when").item(i).condition(w)
@@ -144,24 +146,6 @@ func attributeOf(list string, fields map[string]model.Attribute) model.Attribute
 	return fields[strings.ToLower(rest[:1])+rest[1:]]
 }
 
-// doubtful warns of values that no request has.
-func (f field) doubtful(o *security.Operation) {
-	for name, list := range inOrder(map[string][]string{"methods": o.Methods, "notMethods": o.NotMethods}) {
-		for i, v := range list {
-			if v != strings.ToUpper(v) {
-				f.at(name).item(i).warnf("is %q, and methods are compared as they are: no usual one has small letters; want %s", v, strings.ToUpper(v))
-			}
-		}
-	}
-	for name, list := range inOrder(map[string][]string{"paths": o.Paths, "notPaths": o.NotPaths}) {
-		for i, v := range list {
-			if !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "*") && v != "" {
-				f.at(name).item(i).warnf("is %q, and paths begin with /: no request has it; want /%s", v, v)
-			}
-		}
-	}
-}
-
 func (f field) condition(w *security.Condition) {
 	if !f.at("key").required(len(w.GetKey())) {
 		return
@@ -175,6 +159,9 @@ func (f field) condition(w *security.Condition) {
 		f.errorf("has neither values nor notValues")
 	}
 	for name, list := range inOrder(map[string][]string{"values": w.Values, "notValues": w.NotValues}) {
+		if c.Attribute == model.SourcePrincipal {
+			f.doubtfulPrincipals(name, list)
+		}
 		if c.Attribute == model.SourceAccount && len(list) > maxAccounts {
 			f.at(name).errorf("has %d values, want at most %d", len(list), maxAccounts)
 		}

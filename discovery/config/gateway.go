@@ -189,8 +189,16 @@ func fingerprints(f field, t *networking.ServerTLSSettings) {
 			f.at("verifyCertificateHash").item(i).errorf("is %q, want the hexadecimal of a SHA-256", s)
 		}
 	}
+	f.ciphers(t.CipherSuites)
+	for i, s := range t.SubjectAltNames {
+		f.at("subjectAltNames").item(i).required(len(s))
+	}
+}
+
+// ciphers warns of cipher suites that are not served.
+func (f field) ciphers(list []string) {
 	known, seen := model.Ciphers(), map[string]bool{}
-	for i, s := range t.CipherSuites {
+	for i, s := range list {
 		at := f.at("cipherSuites").item(i)
 		switch {
 		case strings.HasPrefix(s, "-"):
@@ -201,8 +209,5 @@ func fingerprints(f field, t *networking.ServerTLSSettings) {
 			at.warnf("is %q, which is there already, ignored", s)
 		}
 		seen[s] = true
-	}
-	for i, s := range t.SubjectAltNames {
-		f.at("subjectAltNames").item(i).required(len(s))
 	}
 }

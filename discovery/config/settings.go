@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -65,6 +66,13 @@ func settingsKind(name string) (kind, bool) {
 
 func meshConfig(f field, c *meshconfig.MeshConfig) {
 	f.at("connectTimeout").duration(c.ConnectTimeout)
+	f.at("meshMTLS").ciphers(c.GetMeshMTLS().GetCipherSuites())
+	f.at("tlsDefaults").ciphers(c.GetTlsDefaults().GetCipherSuites())
+	for i, name := range c.GetTlsDefaults().GetEcdhCurves() {
+		if known := model.Curves(); !slices.Contains(known, name) {
+			f.at("tlsDefaults").at("ecdhCurves").item(i).warnf("is %q, ignored%s", name, suggest(name, known))
+		}
+	}
 	if c.GetOutboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY_DYNAMIC_DNS {
 		f.at("outboundTrafficPolicy").at("mode").warnf("is ALLOW_ANY_DYNAMIC_DNS, which is served as ALLOW_ANY")
 	}

@@ -197,9 +197,7 @@ func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
 	r = r.normal(m.StripTrailingHostDot)
 	r.scheme = r.schemeAt(m)
 	j.grpc = r.isGRPC()
-	if m.GetNormalizePath().GetValue() {
-		r.Path = normalPath(r.Path)
-	}
+	r.Path = pathAt(m, r.Path)
 	config := m.GetRouteConfig()
 	if name := m.GetRds().GetRouteConfigName(); name != "" {
 		i := slices.IndexFunc(j.served.Routes, func(c *routev3.RouteConfiguration) bool { return c.Name == name })

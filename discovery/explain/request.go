@@ -113,6 +113,29 @@ func splitPort(authority string) (host, port string) {
 	return authority[:at], authority[at:]
 }
 
+// pathAt returns a path as a connection manager's filters and routes read it. The query stays as it is.
+func pathAt(m *hcmv3.HttpConnectionManager, path string) string {
+	bare, query, asked := strings.Cut(path, "?")
+	if m.PathWithEscapedSlashesAction == hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD {
+		bare = slashes.Replace(bare)
+	}
+	if m.GetNormalizePath().GetValue() {
+		bare = normalPath(bare)
+	}
+	if m.MergeSlashes {
+		for strings.Contains(bare, "//") {
+			bare = strings.ReplaceAll(bare, "//", "/")
+		}
+	}
+	if asked {
+		return bare + "?" + query
+	}
+	return bare
+}
+
+// slashes decodes those that are escaped.
+var slashes = strings.NewReplacer("%2F", "/", "%2f", "/", "%5C", "\\", "%5c", "\\")
+
 // normalPath removes dot segments and decodes what needs no escape, as normalize_path does. Slashes are not merged, and the query
 // stays as it is.
 func normalPath(path string) string {

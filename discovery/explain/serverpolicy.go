@@ -33,9 +33,7 @@ func (a *arrival) filters(chain *listenerv3.FilterChain, s Server, c call, bytes
 
 // requests takes a call through the HTTP filters of a server.
 func (a *arrival) requests(m *hcmv3.HttpConnectionManager, s Server, c call) {
-	if m.GetNormalizePath().GetValue() {
-		c.Path = normalPath(c.Path)
-	}
+	c.Path = pathAt(m, c.Path)
 	for _, f := range m.HttpFilters {
 		switch p := unpack(f.GetTypedConfig()).(type) {
 		case *jwtv3.JwtAuthentication:

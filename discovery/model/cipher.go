@@ -19,9 +19,16 @@ func Ciphers() []string {
 	return out
 }
 
+// Curves returns the names of BoringSSL for what keys are agreed on by.
+func Curves() []string { return []string{"P-256", "P-384", "P-521", "X25519", "X25519MLKEM768"} }
+
 // ServedCiphers returns those of a list that a proxy takes, each once. Envoy refuses a listener over any other.
-func ServedCiphers(list []string) (out []string) {
-	known := Ciphers()
+func ServedCiphers(list []string) (out []string) { return served(list, Ciphers()) }
+
+// ServedCurves does the same with curves.
+func ServedCurves(list []string) (out []string) { return served(list, Curves()) }
+
+func served(list, known []string) (out []string) {
 	for _, name := range list {
 		if slices.Contains(known, name) && !slices.Contains(out, name) {
 			out = append(out, name)

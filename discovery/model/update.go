@@ -22,6 +22,10 @@ type Update struct {
 	// be: it is not held again.
 	Certain bool
 
+	// Emptied says that the source is left without any object, which may be an accident: its policies stay until they are back, or
+	// until an operator releases the source.
+	Emptied bool
+
 	// Stands are keys of records that exist, of which there is nothing new to send: their last groups stay.
 	Stands []string
 }
@@ -70,6 +74,9 @@ func (g Group) Closed() bool {
 	}
 	return len(g.Objects) > 0
 }
+
+// Policies reports whether the group has a policy, which may keep somebody out.
+func (g Group) Policies() bool { return slices.ContainsFunc(g.Objects, isPolicy) }
 
 // Len returns the number of services, workloads and objects in the group.
 func (g Group) Len() int { return len(g.Services) + len(g.Workloads) + len(g.Objects) }

@@ -157,7 +157,7 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 	switch {
 	case s.http():
 		c := sniChain(hosts, nil, b.gatewayHCM(s, name))
-		terminate(c, serverTLS(s.tls(), b.view.Identity, []string{"h2", "http/1.1"}))
+		terminate(c, serverTLS(s.tls(), b.scope.Settings(), b.view.Identity, []string{"h2", "http/1.1"}))
 		return []*listenerv3.FilterChain{c}
 	case s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH:
 		c := sniChain(hosts, nil, networkFilter("envoy.filters.network.sni_cluster", &sniclusterv3.SniCluster{}))
@@ -174,7 +174,7 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 		case s.ends(): // TLS is terminated, and the content is forwarded as TCP
 			for _, c := range r.tcpOnly(b.seen, rule.Spec) {
 				c.FilterChainMatch = &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: notAny(hosts)}
-				terminate(c, serverTLS(s.tls(), b.view.Identity, nil))
+				terminate(c, serverTLS(s.tls(), b.scope.Settings(), b.view.Identity, nil))
 				out = append(out, c)
 			}
 		case s.protocol().IsTLS():

@@ -34,8 +34,10 @@ const (
 	proxyMark = 1337
 )
 
-// observed holds the access logs and tracing of every connection manager and TCP proxy of a mesh, and which HTTP they take.
+// observed holds what all connection managers and TCP proxies of a mesh have: access logs, tracing, which HTTP they take, and how they
+// normalize paths.
 type observed struct {
+	paths   meshconfig.MeshConfig_ProxyPathNormalization_NormalizationType
 	logs    []*accesslogv3.AccessLog // of the mesh
 	reports reports
 	tracing *hcmv3.HttpConnectionManager_Tracing // nil for none
@@ -53,11 +55,10 @@ func (o observed) detected() []string {
 }
 
 // newHCM returns the settings that all connection managers have in common. Paths are normalized as in Istio, so that
-// routes match the path that the workload reads; upgrades to WebSocket are allowed; idle streams have no timeout.
+// routes and policies match the path that the workload reads; upgrades to WebSocket are allowed; idle streams have no timeout.
 func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:        statPrefix,
-		NormalizePath:     wrapperspb.Bool(true),
 		UseRemoteAddress:  wrapperspb.Bool(false),
 		StreamIdleTimeout: durationpb.New(0),
 		AccessLog:         o.httpLogs(),
@@ -67,6 +68,7 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 	if o.http10 {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 	}
+	o.normalize(m)
 	if direction == corev3.TrafficDirection_INBOUND {
 		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
 	} else { // not for inbound: these filters are applied where a call starts
@@ -82,6 +84,20 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 	}
 	m.HttpFilters = append(m.HttpFilters, httpFilter(routerFilter, &routerv3.Router{}))
 	return m
+}
+
+// normalize sets how a connection manager normalizes paths, as MeshConfig's pathNormalization says. A value that is not known is the
+// widest.
+func (o observed) normalize(m *hcmv3.HttpConnectionManager) {
+	m.NormalizePath = wrapperspb.Bool(o.paths != meshconfig.MeshConfig_ProxyPathNormalization_NONE)
+	switch o.paths {
+	case meshconfig.MeshConfig_ProxyPathNormalization_NONE, meshconfig.MeshConfig_ProxyPathNormalization_DEFAULT, meshconfig.MeshConfig_ProxyPathNormalization_BASE:
+	case meshconfig.MeshConfig_ProxyPathNormalization_MERGE_SLASHES:
+		m.MergeSlashes = true
+	default:
+		m.MergeSlashes = true
+		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD
+	}
 }
 
 func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
@@ -149,7 +165,7 @@ func listenerName(ip string, port uint32) string {
 	return ip + "_" + strconv.FormatUint(uint64(port), 10)
 }
 
-// observe returns the access logs of the mesh, reports to the agent, and tracing with tracer.
+// observe returns the settings of the mesh, with reports to the agent, and tracing with tracer.
 func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider, r reports) observed {
-	return observed{logs: accessLogs(mesh), reports: r, tracing: tracing(mesh, tracer)}
+	return observed{paths: mesh.Config.GetPathNormalization().GetNormalization(), logs: accessLogs(mesh), reports: r, tracing: tracing(mesh, tracer)}
 }

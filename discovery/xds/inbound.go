@@ -161,7 +161,7 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 	l := &listenerv3.Listener{
 		Name: listenerName(ip, p.port()), Address: socket(ip, p.port()),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
-		FilterChains:     p.chains(seen, "inbound_"+listenerName(ip, p.port())),
+		FilterChains:     p.chains(seen, "inbound_"+listenerName(ip, p.port()), mesh),
 	}
 	if p.guard.inspects() {
 		l.ListenerFilters = append(l.ListenerFilters, tlsInspector())
@@ -174,7 +174,7 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 }
 
 // chains returns the filter chains for one port of the workload.
-func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.FilterChain {
+func (p inboundPort) chains(seen observed, statPrefix string, mesh model.Settings) []*listenerv3.FilterChain {
 	switch {
 	case p.guard == guardClosed:
 		return []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{seen.tcpTo(blackHoleCluster)}}}
@@ -194,7 +194,7 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 		chain.Filters = []*listenerv3.Filter{seen.tcpTo(p.name())}
 	}
 	if p.tls != nil {
-		terminate(chain, serverTLS(p.tls, p.identity, []string{"h2", "http/1.1"}))
+		terminate(chain, serverTLS(p.tls, mesh, p.identity, []string{"h2", "http/1.1"}))
 	}
 	return []*listenerv3.FilterChain{chain}
 }

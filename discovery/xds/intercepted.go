@@ -51,7 +51,7 @@ func (in InboundInputs) virtualInbound(seen observed, ports []inboundPort) *list
 		if !p.guard.inspects() {
 			unguarded = append(unguarded, p.port())
 		}
-		addChains(l, p.name(), p.port(), p.chains(seen, "inbound_"+listenerName(anywhere, p.port())))
+		addChains(l, p.name(), p.port(), p.chains(seen, "inbound_"+listenerName(anywhere, p.port()), in.mesh))
 	}
 	if in.inspects(ports) {
 		inspector := tlsInspector()

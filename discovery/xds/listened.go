@@ -119,7 +119,8 @@ func (g ground) same(other ground) bool {
 
 // same reports whether the two make equal filters.
 func (o observed) same(other observed) bool {
-	return o.http10 == other.http10 && o.marks == other.marks && o.reports.by == other.reports.by && o.reports.what == other.reports.what && proto.Equal(o.tracing, other.tracing) &&
+	return o.paths == other.paths && o.http10 == other.http10 && o.marks == other.marks && o.reports.by == other.reports.by &&
+		o.reports.what == other.reports.what && proto.Equal(o.tracing, other.tracing) &&
 		slices.EqualFunc(o.logs, other.logs, func(a, b *accesslogv3.AccessLog) bool { return proto.Equal(a, b) })
 }
 

@@ -114,6 +114,7 @@ func (v Inbound) peerSocket(mesh model.Settings) *corev3.TransportSocket {
 func peerParams(mesh model.Settings) *tlsv3.TlsParameters {
 	out := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+		CipherSuites: model.ServedCiphers(mesh.Config.GetMeshMTLS().GetCipherSuites()),
 	}
 	if mesh.Config.GetMeshMTLS().GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
 		out.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3

@@ -12,6 +12,7 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -66,6 +67,12 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	versions := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
 		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+	}
+	if tls.Mode != networking.ClientTLSSettings_ISTIO_MUTUAL {
+		if t.mesh.Config.GetTlsDefaults().GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
+			versions.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
+		}
+		versions = withDefaults(versions, t.mesh.Config.GetTlsDefaults())
 	}
 	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: versions}}
 	if p.httpOptions(t).explicitHTTP2() {
@@ -142,8 +149,17 @@ func awaitClient(c *listenerv3.FilterChain) {
 
 // serverTLS returns the TLS settings of a server; nil for PASSTHROUGH and AUTO_PASSTHROUGH, where the proxy does not
 // terminate TLS.
-func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *tlsv3.DownstreamTlsContext {
+func serverTLS(tls *networking.ServerTLSSettings, mesh model.Settings, id Identity, alpn []string) *tlsv3.DownstreamTlsContext {
 	common := &tlsv3.CommonTlsContext{AlpnProtocols: alpn, TlsParams: tlsParams(tls)}
+	if tls.Mode == networking.ServerTLSSettings_ISTIO_MUTUAL {
+		common.TlsParams = withDefaults(common.TlsParams, &meshconfig.MeshConfig_TLSConfig{CipherSuites: mesh.Config.GetMeshMTLS().GetCipherSuites()})
+	} else {
+		defaults := mesh.Config.GetTlsDefaults()
+		if common.TlsParams = withDefaults(common.TlsParams, defaults); defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 &&
+			tls.MinProtocolVersion == networking.ServerTLSSettings_TLS_AUTO && (tls.MaxProtocolVersion == networking.ServerTLSSettings_TLS_AUTO || tls.MaxProtocolVersion == networking.ServerTLSSettings_TLSV1_3) {
+			common.TlsParams.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
+		}
+	}
 	out := &tlsv3.DownstreamTlsContext{CommonTlsContext: common}
 	v := validation{
 		root: tls.CaCertificates, crl: tls.CaCrl, names: tls.SubjectAltNames,
@@ -185,6 +201,15 @@ func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *t
 		}
 	}
 	return out
+}
+
+// withDefaults fills what the parameters do not set with what the mesh does.
+func withDefaults(own *tlsv3.TlsParameters, of *meshconfig.MeshConfig_TLSConfig) *tlsv3.TlsParameters {
+	if len(own.CipherSuites) == 0 {
+		own.CipherSuites = model.ServedCiphers(of.GetCipherSuites())
+	}
+	own.EcdhCurves = model.ServedCurves(of.GetEcdhCurves())
+	return own
 }
 
 func tlsParams(tls *networking.ServerTLSSettings) *tlsv3.TlsParameters {

@@ -20,7 +20,9 @@ type hold struct {
 func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string, certain bool) {
 	what := ""
 	if len(s.missing) > 0 && s.wipeDelay > 0 {
-		what = wipe(s.objects, s.missing)
+		if what = wipe(s.objects, s.missing); what == "" && s.emptied() {
+			what = fmt.Sprintf("all %d objects", len(s.missing))
+		}
 	}
 	was := s.held
 	switch {
@@ -50,6 +52,11 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 	}
 	clear(s.missing)
 	return message, certain
+}
+
+// emptied reports whether the files are left without any object, though some may be served still.
+func (s *state) emptied() bool {
+	return len(s.claims) == 0 && len(s.faulty) == 0 && len(s.missing) == len(s.objects)
 }
 
 // wipe returns a text about the objects that disappear, if they are a mass as of any source; else "".

@@ -124,3 +124,35 @@ func TestWipeReleased(t *testing.T) {
 		t.Errorf("the next wipe: %q", out.hold)
 	}
 }
+
+// A directory that is left without any object is a wipe at any size: its objects are held, and the update that removes them says so.
+func TestAnEmptiedDirectory(t *testing.T) {
+	const delay = 30 * time.Second
+	policy := "{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {name: a}, spec: {mtls: {mode: STRICT}}}\n"
+	for name, test := range map[string]struct {
+		before, left []File
+		what         string
+		emptied      bool
+	}{
+		"of one policy":     {[]File{file("p.yaml", policy)}, nil, "all 1 objects", true},
+		"of a service more": {append(mesh(1, 0), file("p.yaml", policy)), nil, "all 2 objects", true},
+		"but for a comment": {append(mesh(1, 0), file("p.yaml", policy)), []File{file("p.yaml", "# nothing\n")}, "all 2 objects", true},
+		"but for an object": {append(mesh(1, 0), file("p.yaml", policy)), mesh(1, 0), "", false},
+		"but for a fault":   {append(mesh(1, 0), file("p.yaml", policy)), []File{file("p.yaml", "a: [\n")}, "", false},
+		"of many":           {append(mesh(10, 4), file("p.yaml", policy)), nil, "10 of 10 services, all 4 objects of kind DestinationRule, all 10 objects of kind ServiceEntry", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(delay)
+			s.apply(s.lookAt(test.before), start0)
+			s.apply(s.lookAt(test.left), start0)
+			out := s.apply(s.lookAt(test.left), start0.Add(lossWait))
+			if s.held.what != test.what || test.what != "" && len(out.groups) > 0 || s.emptied() != test.emptied {
+				t.Errorf("held is %q, emptied %t, %v change, want %q", s.held.what, s.emptied(), out.groups, test.what)
+			}
+			out = s.apply(look{}, start0.Add(lossWait+delay))
+			if test.emptied && (len(s.objects) > 0 || !out.certain || out.asked || !s.emptied()) {
+				t.Errorf("when the time is over there are %d objects, %+v", len(s.objects), out)
+			}
+		})
+	}
+}

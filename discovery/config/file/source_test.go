@@ -186,7 +186,7 @@ func TestSource(t *testing.T) {
 			Faults: []string{"line 1: mapping values are not allowed in this context"}, Unread: true,
 		}), "broken.yaml", "configuration cannot be used, and no good form of it was read since the start")
 		must(t, os.Remove(filepath.Join(dir, "broken.yaml")))
-		tick("it is gone", changed("file "+filepath.Join(dir, "broken.yaml"), model.Group{}))
+		tick("it is gone", emptied(changed("file "+filepath.Join(dir, "broken.yaml"), model.Group{})))
 		write("a.yaml", rule("a", "x"))
 		tick("a new file", changed(a, model.Group{Objects: []*model.Object{{
 			Meta: model.Meta{
@@ -202,8 +202,14 @@ func TestSource(t *testing.T) {
 		tick("the directory goes away", nil, "no such file")
 		must(t, os.Rename(dir+".gone", dir))
 		must(t, os.Remove(filepath.Join(dir, "a.yaml")))
-		tick("it is back, the file is not", changed(a, model.Group{}))
+		tick("it is back, the file is not", emptied(changed(a, model.Group{})))
 	})
+}
+
+// emptied returns an update after which no object is left.
+func emptied(u *model.Update) *model.Update {
+	u.Emptied = true
+	return u
 }
 
 // TestNew waits for an update through the real watcher.
@@ -211,7 +217,7 @@ func TestNew(t *testing.T) {
 	dir := t.TempDir()
 	updates := make(chan model.Update)
 	start(t, New(dir, 0, slog.New(slog.DiscardHandler)), updates)
-	expect(t, updates, model.Update{Groups: map[string]model.Group{}, Synced: true})
+	expect(t, updates, model.Update{Groups: map[string]model.Group{}, Synced: true, Emptied: true})
 	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(rule("a", "x")), 0o644))
 	if u := receive(t, updates); len(u.Groups) != 1 {
 		t.Errorf("a new file: %+v", u)

@@ -58,10 +58,8 @@ func (f field) doubtfulPath(v string) {
 // doubtfulPrincipals warns of names that do not begin with a trust domain.
 func (f field) doubtfulPrincipals(name string, list []string) {
 	for i, v := range list {
-		rest, uri := strings.CutPrefix(v, "spiffe://")
+		v = strings.TrimPrefix(v, "spiffe://")
 		switch at := f.at(name).item(i); {
-		case uri:
-			at.warnf("is %q, and principals are compared without spiffe://: no client has it; want %s", v, rest)
 		case strings.HasPrefix(v, "/") || strings.HasPrefix(v, "ns/") || strings.HasPrefix(v, "sa/"):
 			at.warnf("is %q, and principals begin with a trust domain: no client has it; want cluster.local/ns/NAMESPACE/sa/ACCOUNT, or */ns/NAMESPACE/sa/ACCOUNT", v)
 		case v != "" && !strings.ContainsAny(v, "/*"):

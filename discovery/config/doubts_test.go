@@ -29,7 +29,7 @@ func TestValuesThatNoRequestHas(t *testing.T) {
 		to("hosts: ['*.a.com', 'b.com:80']"):            "",
 		to("notHosts: [a.com]"):                         "",
 		"{from: [{source: {principals: [ns/a/sa/b]}}]}": "want cluster.local/ns/NAMESPACE/sa/ACCOUNT",
-		"{from: [{source: {principals: ['spiffe://cluster.local/ns/a/sa/b']}}]}":           "want cluster.local/ns/a/sa/b",
+		"{from: [{source: {principals: ['spiffe://cluster.local/ns/a/sa/b']}}]}":           "",
 		"{from: [{source: {notPrincipals: [b]}}]}":                                         "want */sa/b",
 		"{when: [{key: source.principal, values: [/ns/a/sa/b]}]}":                          "want cluster.local/ns/NAMESPACE/sa/ACCOUNT",
 		"{from: [{source: {principals: [td/ns/a/sa/b, '*/sa/b', 'td/*', '*', x/svc/y]}}]}": "",

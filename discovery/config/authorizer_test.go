@@ -13,7 +13,7 @@ func TestCustomPolicy(t *testing.T) {
 		`action: CUSTOM, rules: [{}]`:                                  "spec.provider.name: is missing: want the name of an extension provider of MeshConfig, which is asked",
 		`action: CUSTOM, provider: {name: a}`:                          "spec.rules: is missing, and CUSTOM without rules would concern nothing",
 		`action: DENY, provider: {name: a}, rules: [{}]`:               "spec.provider: is given under action DENY",
-		custom(`from: [{source: {principals: [a]}}]`):                  "spec.rules[0].from[0].source.principals: " + why,
+		custom(`from: [{source: {principals: [td/ns/a/sa/b]}}]`):       "spec.rules[0].from[0].source.principals: " + why,
 		custom(`from: [{source: {notRequestPrincipals: [a]}}]`):        "spec.rules[0].from[0].source.notRequestPrincipals: " + why,
 		custom(`from: [{source: {trustDomains: [a]}}]`):                "spec.rules[0].from[0].source.trustDomains: " + why,
 		custom(`when: [{key: "request.auth.claims[a]", values: [b]}]`): "spec.rules[0].when[0].key: is request.auth.claims[a]" + whyKey,

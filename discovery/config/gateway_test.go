@@ -102,7 +102,7 @@ func TestDecodeSettings(t *testing.T) {
 		"accessLogFiles: a":                                                                                         `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
 		"accessLogFile: a\nconnectTimeout: 0s":                                                                      "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
 		"defaultProviders: {tracing: [a]}":                                                                          `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
-		"certificates: [{secretName: a}]":                                                                           "f:1: warning: MeshConfig: certificates: MeshConfig.certificates is not supported, ignored: not read",
+		"certificates: [{secretName: a}]":                                                                           "f:1: warning: MeshConfig: certificates: MeshConfig.certificates is not supported, ignored: no effect, as in Istio",
 		"accessLogFile: /var/log/":                                                                                  `f:1: error: MeshConfig: accessLogFile: is "/var/log/", want a file`,
 		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /}}]":                                            `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.path: is "/", want a file`,
 		"defaultConfig: {tracing: {sampling: 101}}":                                                                 "f:1: error: MeshConfig: defaultConfig.tracing.sampling: is 101, want 0 to 100",

@@ -27,7 +27,7 @@ func TestServeManifests(t *testing.T) {
 	if page := s.get(t, s.web, "/debug/registryz"); !strings.Contains(page, "reviews.default.svc.cluster.local") {
 		t.Errorf("the last good form of the service is gone: %s", page)
 	}
-	write(t, filepath.Join(dir, "a.yaml"), "# nothing\n")
+	write(t, filepath.Join(dir, "a.yaml"), strings.ReplaceAll(service, "reviews", "ratings"))
 	s.awaitPage(t, "/debug/registryz", func(page string) bool { return !strings.Contains(page, "reviews.default.svc.cluster.local") })
 	s.stop(t)
 }

@@ -36,6 +36,7 @@ var unreplayed = map[string]string{
 	"TestTheDemoUnderStrict":                         "as TestARequestPassesEverySidecar",
 	"TestTheDiskOfTheStateIsFull":                    "as TestAStartWithBrokenFiles",
 	"TestTracing":                                    "a trace changes no road; its mesh is one service, as in TestEgress",
+	"TestUndetectedRequestsPassNoPolicy":             "its requests are malformed on purpose; explain is about well-formed ones",
 	"TestValidateLiveOfConnectedSidecars":            "as TestARequestPassesEverySidecar",
 }
 

@@ -58,11 +58,11 @@ policy() {
 		rules_for outbound "redirect $OUT" daddr "$CIDRS"
 	fi
 
-	[ "$MODE" = TPROXY ] || late
-
 	rule guard reset dport "$OUT" direct 1
 	rule guard reset dport "$IN" direct 1
 	[ -z "$DNS" ] || rule guard reset dport "$DNS_PORT" direct 1
+	# After the resets: the kernel has confirmed a connection within the pod before it comes in.
+	[ "$MODE" = TPROXY ] || late
 }
 
 # inner_of CIDRS prints those of the loopback interface: whose calls are redirected within the pod as well.

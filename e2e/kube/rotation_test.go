@@ -182,7 +182,7 @@ func sharedRotation(t *testing.T) {
 		}))
 	}
 	content := w.cluster.output("kubectl -n default get secret cacerts -o jsonpath='{.data}'")
-	if strings.Contains(content, "next.pem") || strings.Contains(content, "rotation.json") || !strings.Contains(content, "former-roots") {
+	if strings.Contains(content, "next.pem") || strings.Contains(content, `"rotation.json"`) || !strings.Contains(content, "last-rotation.json") || !strings.Contains(content, "former-roots") {
 		t.Error("the Secret holds a rotation that has ended, or does not name the former root")
 	}
 }

@@ -60,6 +60,12 @@ func (w *world) get20(name string, hosts ...string) {
 	}
 }
 
+const other = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: other, namespace: other}
+spec: {hosts: [other.test], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 127.0.0.1}]}
+`
+
 // Anybody registers, in Eureka and over NATS, hosts of a Service of Kubernetes and of another namespace's ServiceEntry: they get none of
 // their requests, whether the operator allows the names or not, and whichever came first. Both are named, and other names are served.
 func TestRegistriesTakeNoHostOfOthers(t *testing.T) {
@@ -75,6 +81,7 @@ func TestRegistriesTakeNoHostOfOthers(t *testing.T) {
 			owner, evil := w.backend("owner", 11, port), w.backend("evil", 12, port)
 			w.configDir = filepath.Join(w.Dir, "config")
 			w.check(os.Mkdir(w.configDir, 0o755))
+			w.check(os.WriteFile(filepath.Join(w.configDir, "other.yaml"), []byte(other), 0o600)) // a directory that is left empty is a wipe
 			names := append([]string{"*.bank.com", "*.default", "free.bank.com"}, owned...)
 			for i, name := range names {
 				if !strings.HasPrefix(name, "*") {

@@ -44,7 +44,7 @@ type Mesh struct {
 	settings         Settings
 	delta            Delta
 	memory           *Memory
-	takers           []netip.Prefix     // the addresses that ServiceEntries and routes of TCP have
+	takers           ranges             // the addresses that ServiceEntries and routes of TCP have
 	owners           []addressOwner     // the addresses among these that belong to services and Pods of registries; by address
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
 	local            map[*Service]bool  // with an endpoint at an address that is local to the proxy, see Local

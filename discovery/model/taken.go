@@ -41,7 +41,7 @@ func (o addressOwner) at(number uint32, cluster string) bool {
 // indexOwners lists the addresses that belong to services and Pods of registries, if some object could take one.
 func (m *Mesh) indexOwners() {
 	m.takers, m.owners = m.takingRanges(), nil
-	if len(m.takers) == 0 {
+	if len(m.takers.of) == 0 {
 		return
 	}
 	for _, s := range m.services {
@@ -88,16 +88,16 @@ func (w *Workload) ownAddresses() (out []netip.Addr) {
 }
 
 // takingRanges returns the addresses that ServiceEntries, and destinationSubnets of TCP and TLS routes, want.
-func (m *Mesh) takingRanges() (out []netip.Prefix) {
+func (m *Mesh) takingRanges() (out ranges) {
 	root := m.settings.RootNamespace()
 	for _, s := range m.services {
 		if s.Registry == "" && s.Namespace != root {
-			out = append(out, prefixes(s.Addresses)...)
+			out.add(prefixes(s.Addresses))
 		}
 	}
 	for _, v := range m.virtualServices {
 		if v.Namespace != root {
-			out = append(out, prefixes(DestinationSubnets(v.Spec))...)
+			out.add(prefixes(DestinationSubnets(v.Spec)))
 		}
 	}
 	return out
@@ -118,8 +118,30 @@ func DestinationSubnets(v *networking.VirtualService) (out []string) {
 	return out
 }
 
-func (m *Mesh) inTakers(ip netip.Addr) bool {
-	return slices.ContainsFunc(m.takers, func(p netip.Prefix) bool { return p.Contains(ip) })
+func (m *Mesh) inTakers(ip netip.Addr) bool { return m.takers.contain(ip) }
+
+// ranges are prefixes, in which an address is found by one lookup for each length that they have: tenants decide how many there are.
+type ranges struct {
+	of      map[netip.Prefix]bool
+	lengths []int
+}
+
+func (r *ranges) add(all []netip.Prefix) {
+	for _, p := range all {
+		if r.of == nil {
+			r.of = map[netip.Prefix]bool{}
+		}
+		if r.of[p] = true; !slices.Contains(r.lengths, p.Bits()) {
+			r.lengths = append(r.lengths, p.Bits())
+		}
+	}
+}
+
+func (r *ranges) contain(ip netip.Addr) bool {
+	return slices.ContainsFunc(r.lengths, func(bits int) bool {
+		p, err := ip.Prefix(bits) // an error for a length that only IPv6 has
+		return err == nil && ip.Zone() == "" && r.of[p]
+	})
 }
 
 // prefixes reads addresses and ranges; what is neither is left out.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -64,8 +65,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 }
 
 // closedUnanswered reports whether the server has closed a connection without an answer, as it does with a client that it does not serve.
+// Where it does so before the request is written, net/http's error has no name.
 func closedUnanswered(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		strings.HasSuffix(err.Error(), "http: server closed idle connection")
 }
 
 // owners returns a connection to the owner's socket for a request that may change something. It returns nil if there is

@@ -17,8 +17,8 @@ export CGO_ENABLED := 0
 gogc := GOGC=400
 export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace -vet=off -gcflags=all=-dwarf=false '-toolexec=env $(gogc)'
 
-# What is compiled for one kind of test only, with the race detector or for a fuzzer, is compiled without inlining, in a sixth less time.
-test-only := GOFLAGS="$$GOFLAGS '-gcflags=all=-dwarf=false -l'"
+# What is compiled for the race detector only is compiled without inlining, in a sixth less time.
+race := CGO_ENABLED=1 GOFLAGS="$$GOFLAGS '-gcflags=all=-dwarf=false -l'"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ test: packages bin/envoy build ## run every test, those with a real Envoy includ
 unit: ## run the tests that need no Envoy
 	go test -timeout 20m . $(pure)
 	go test -timeout 20m -run '$(costly)' ./agent/relay ./discovery/ads ./discovery/registry/...
-	CGO_ENABLED=1 $(test-only) go test -race -timeout 20m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
+	$(race) go test -race -timeout 20m -skip '$(costly)' $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list . $(pure))")
 
 # Two tests of a package run at once, on any number of processors, and packages next to each other. There is no race detector: the
 # programs that they test are built as they are shipped. They run each time: go test does not notice that a program which a test
@@ -89,7 +89,7 @@ image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=ar
 # Root only: these tests make namespaces, mounts and control groups. The build tag keeps them out of every other run.
 e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, images, process one, units; RUN=name of one
 	@envoy-tools/packages pod
-	go test -tags grpcnotrace,pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
+	go test -tags grpcnotrace,pod -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
 # Most of them are compiled from their modules, for about half an hour of two cores the first time, and for seconds from then on.
 parts: ## build and download the programs of other projects that the targets e2e-wire, e2e-registries, e2e-kube and e2e-node need
@@ -108,20 +108,20 @@ e2e-wire: packages bin/envoy ## run the tests against what others wrote: Istio's
 	@envoy-tools/fetch-pebble
 	@envoy-tools/fetch-prometheus
 	@envoy-tools/fetch-spire
-	go test -tags grpcnotrace,wire -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire ./e2e/wire/policies
+	go test -tags grpcnotrace,wire -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire ./e2e/wire/policies
 
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS, and Nomad; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags grpcnotrace,registries -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
+	go test -tags grpcnotrace,registries -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
 	@envoy-tools/fetch-pebble
-	go test -tags grpcnotrace,kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
+	go test -tags grpcnotrace,kube -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
 
 e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute
 	@$(MAKE) --no-print-directory e2e-kube RUN=Outage
@@ -131,7 +131,7 @@ e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root
 	@envoy-tools/packages node
 	@envoy-tools/fetch-node
 	@envoy-tools/image
-	go test -tags grpcnotrace,node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
+	go test -tags grpcnotrace,node -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
 
 e2e-page: build bin/envoy ## run the tests of the mesh's page in headless Chromium; RUN=name of one
 	@envoy-tools/packages page
@@ -165,7 +165,7 @@ hunt: build bin/envoy ## look for tests that fail by chance: run PACKAGE TIMES t
 FUZZTIME ?= 1m
 fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 	@grep -rlE --include='*_test.go' --exclude-dir=bin --exclude-dir=run '^func Fuzz[A-Za-z]*\(' . | xargs -n 1 dirname | sort -u | \
-		while read -r package; do $(test-only) envoy-tools/fuzz "$$package" $(FUZZTIME) || exit; done
+		while read -r package; do envoy-tools/fuzz "$$package" $(FUZZTIME) || exit; done
 
 # Every build tag of the tests.
 tags := grpcnotrace,pod,long,wire,registries,kube,node,browser
@@ -223,7 +223,7 @@ bench-ca: build ## measure what renewals of 10,000 agents cost the authority, at
 bench-kube: build bin/envoy ## measure discovery with 1,000 services and 10,000 pods of a real API server of Kubernetes
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags grpcnotrace,kube -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkKubernetes$$' -benchtime 1x ./e2e/kube $(BENCH)
+	go test -tags grpcnotrace,kube -count=1 -timeout 30m -run '^$$' -bench '^BenchmarkKubernetes$$' -benchtime 1x ./e2e/kube $(BENCH)
 
 golden: ## rewrite the golden files; read the diff before committing it
 	go test $$(grep -rl --include='*_test.go' '"$(module)/internal/golden"' . | xargs -n1 dirname | sort -u) -update

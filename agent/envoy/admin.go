@@ -8,7 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Admin is a client of one epoch's admin. It keeps no connection: a kept one would stay with a parent that has handed
@@ -16,6 +21,10 @@ import (
 type Admin struct {
 	Socket string // Unix socket
 	Spare  *Spare // nil for none
+
+	// inode is the socket's, once it was reached. It leads there also after its path was removed, as by a cleaner of /run, and is closed with
+	// the Admin by the garbage collector, so that no dial has another file under its number.
+	inode atomic.Pointer[os.File]
 }
 
 // NewAdmin returns a client of the admin at a Unix socket.
@@ -38,10 +47,28 @@ func (a *Admin) Transport() http.RoundTripper {
 func (a *Admin) dial(ctx context.Context) (conn net.Conn, err error) {
 	err = a.Spare.lend(func() (err error) {
 		var d net.Dialer
-		conn, err = d.DialContext(ctx, "unix", a.Socket)
+		inode, path := a.inode.Load(), a.Socket
+		if inode != nil {
+			path = "/proc/self/fd/" + strconv.Itoa(int(inode.Fd()))
+		}
+		conn, err = d.DialContext(ctx, "unix", path)
+		if err == nil && inode == nil {
+			a.hold()
+		}
 		return err
 	})
 	return conn, err
+}
+
+// hold keeps the socket's inode. Where no descriptor is left, the next connection does.
+func (a *Admin) hold() {
+	fd, err := unix.Open(a.Socket, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	if file := os.NewFile(uintptr(fd), a.Socket); !a.inode.CompareAndSwap(nil, file) {
+		file.Close()
+	}
 }
 
 // errNotReady is the error of Ready while Envoy answers, but does not serve.

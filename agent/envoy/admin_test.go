@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,9 +43,28 @@ func TestReady(t *testing.T) {
 	if err := admin.Ready(t.Context()); !errors.Is(err, errNotReady) || !strings.Contains(err.Error(), "PRE_INITIALIZING") {
 		t.Errorf("Ready on 503: got %v, want errNotReady with Envoy's state", err)
 	}
-	admin.Socket += ".none"
-	if err := admin.Ready(t.Context()); err == nil || errors.Is(err, errNotReady) {
+	if err := NewAdmin(admin.Socket + ".none").Ready(t.Context()); err == nil || errors.Is(err, errNotReady) {
 		t.Errorf("Ready without a socket: got %v, want an error that is not errNotReady", err)
+	}
+}
+
+// Envoy is reached where its socket's file was removed, replaced or moved away with its directory.
+func TestAnAdminWithoutItsPath(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+		"moved":    func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+"-aside") },
+	} {
+		admin := fakeAdmin(t, func(http.ResponseWriter, *http.Request) {})
+		if err := admin.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := harm(admin.Socket); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Ready(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ type CarriedProcess struct {
 	GateAddresses []netip.AddrPort
 
 	Memory, Tie, Stderr, Stdout int // files
+	AdminInode                  int // likewise; 0 for none: since format 4
 
 	Drained   bool
 	Succeeded bool
@@ -106,6 +107,9 @@ func (c *process) carry(to Carrier) (CarriedProcess, error) {
 		number, err := to.Give(file)
 		errs = append(errs, err)
 		return number
+	}
+	if inode := c.admin.inode.Load(); inode != nil {
+		one.AdminInode = give(inode)
 	}
 	one.Tie, one.Stderr = give(c.tie.write), give(c.stderr.read)
 	if c.printed != nil {
@@ -177,6 +181,9 @@ func (p *Proxy) adopt(one CarriedProcess, launch agent.Launch, from Carrier) (*p
 	if one.Stdout != none {
 		read = append(read, take(one.Stdout, "stdout"))
 		c.stdout = lossy.Resume(p.Stdout, one.Printed)
+	}
+	if one.AdminInode != 0 {
+		c.admin.inode.Store(take(one.AdminInode, "admin"))
 	}
 	if one.Memory != none {
 		c.files.memory = take(one.Memory, "envoy-bootstrap")

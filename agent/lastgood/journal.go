@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -101,7 +103,12 @@ func (j *journal) accept(number uint64, refused []string) error {
 func (j *journal) contact(at time.Time) error {
 	j.last = at
 	if j.named {
-		if err := j.stillNamed(); err != nil {
+		switch err := j.stillNamed(); {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := j.again(); err != nil {
+				return err
+			}
+		case err != nil:
 			return err
 		}
 		j.store.newest.Store(at.UnixNano())
@@ -120,6 +127,24 @@ func (j *journal) stillNamed() error {
 	if !os.SameFile(written, named) {
 		return errors.New("another file has taken its name")
 	}
+	return nil
+}
+
+// again writes the journal to a new file whose name was removed, as with the whole directory.
+func (j *journal) again() error {
+	file, err := durable.Create(j.temporary(), 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, io.NewSectionReader(j.file, 0, j.size))
+	if err == nil {
+		err = durable.Take(file, j.path())
+	}
+	if err != nil {
+		return errors.Join(err, durable.Drop(file))
+	}
+	_ = j.file.Close()
+	j.file = file
 	return nil
 }
 

@@ -545,20 +545,34 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// A file that is removed while it is written is missed at the next contact, and begun anew.
+// A file that is removed while it is written is there again at the next contact, and what is accepted later is added to it. One that has
+// the name of another agent's stays that one's.
 func TestAFileThatIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
 		session, _ := s.Session(1, header, nil)
 		whole(session, "a@1", "l@1")
-		if err := os.Remove(s.Path("n")); err != nil {
+		for _, remove := range []func() error{
+			func() error { return os.Remove(s.Path("n")) },
+			func() error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)) },
+		} {
+			if err := remove(); err != nil {
+				t.Fatal(err)
+			}
+			session.Contact(time.Now())
+			synctest.Wait()
+			if got := held(s.Path("n"), header, 0); got != "a@1 [];l@1 [];[a z];" {
+				t.Errorf("got %s", got)
+			}
+		}
+		if err := errors.Join(os.Remove(s.Path("n")), os.WriteFile(s.Path("n"), []byte("another"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		session.Contact(time.Now())
 		pause(firstRetry)
 		again, fresh := s.Session(1, header, nil)
 		if !fresh {
-			t.Fatal("it goes on with a file without a name")
+			t.Fatal("it goes on with a file that has lost its name")
 		}
 		whole(again, "a@1", "l@1")
 		if got := held(s.Path("n"), header, 0); got != "a@1 [];l@1 [];[a z];" {

@@ -216,13 +216,14 @@ func Self() (upgrade.Process, error) {
 	return upgrade.Process{Pid: os.Getpid(), Start: facts.Start}, err
 }
 
-// listenOwner is status.ListenOwner, or goes on with an inherited socket.
-func (c *carriage) listenOwner(name, path string, refuse func(pid int) error) (net.Listener, error) {
+// listenOwner opens a socket of the slot for its own Envoys, or goes on with an inherited one.
+func (c *carriage) listenOwner(name string, slot *envoy.Slot, log *slog.Logger) (net.Listener, error) {
+	at := status.Place{Path: slot.Socket(name), Refuse: slot.OnlyOwn, Remake: slot.Restore, Log: log}
 	if l := c.inherited[name]; l != nil {
 		delete(c.inherited, name)
-		return status.InheritOwner(l, refuse), nil
+		return status.InheritOwner(l, at), nil
 	}
-	return status.ListenOwner(path, refuse)
+	return status.ListenOwner(at)
 }
 
 // carriedSecrets returns the secrets of the image before: the workload's own, and those of files.

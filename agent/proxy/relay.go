@@ -103,7 +103,7 @@ func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap
 			return nil, direct // the caller reports the error
 		}
 	}
-	listener, err := carriage.listenOwner(relaySocket, params.Discovery.Socket, slot.OnlyOwn)
+	listener, err := carriage.listenOwner(relaySocket, slot, c.Log)
 	if err != nil {
 		c.Log.Warn("the last good configuration is not remembered: the relay has no socket", "err", err)
 		return nil, direct

@@ -120,7 +120,7 @@ func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.
 func (p *Proxy) serveSecrets(c *carriage, s *secrets, slot *envoy.Slot) (params bootstrap.Params, stop func(), err error) {
 	params = p.params
 	params.SecretsSocket = slot.Socket(secretsSocket)
-	stop, err = s.listen(c, params.SecretsSocket, slot.OnlyOwn)
+	stop, err = s.listen(c, slot)
 	switch {
 	case err == nil:
 		return params, stop, nil
@@ -273,6 +273,7 @@ func (r *running) statusConfig() status.Config {
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
 		Envoys:      r.slot,
+		Remake:      r.slot.Restore,
 		Why:         r.why,
 		Page:        r.page,
 		Scraped:     r.want.params.PrometheusPort != 0 || r.config.Source.given(), // it may have such a listener

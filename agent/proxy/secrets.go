@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/records"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
@@ -30,8 +31,8 @@ type secrets struct {
 
 // listen opens the socket of the bootstrap's clusters sds-grpc and agent_records. Only processes of the agent's own user that are not refused
 // may connect.
-func (s *secrets) listen(c *carriage, socket string, refuse func(pid int) error) (stop func(), err error) {
-	listener, err := c.listenOwner(secretsSocket, socket, refuse)
+func (s *secrets) listen(c *carriage, slot *envoy.Slot) (stop func(), err error) {
+	listener, err := c.listenOwner(secretsSocket, slot, s.log)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type Config struct {
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
 	Envoys      Envoys
+	Remake      func() error                           // see Place
 	Why         func(ctx context.Context) (Why, error) // asks Envoy why requests failed
 	Page        func() Page
 	Scraped     bool // a listener of Envoy forwards /stats/prometheus to the front

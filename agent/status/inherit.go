@@ -15,6 +15,8 @@ func unwrapped(l net.Listener) net.Listener {
 		return unwrapped(l.Listener)
 	case *gate:
 		return unwrapped(l.Listener)
+	case *lasting:
+		return l.current()
 	}
 	return l
 }
@@ -43,8 +45,11 @@ func Inherit(file *os.File) (net.Listener, error) {
 }
 
 // InheritOwner is ListenOwner for an inherited socket.
-func InheritOwner(l net.Listener, refuse func(pid int) error) net.Listener {
-	return newOwned(l, refuse)
+func InheritOwner(l net.Listener, at Place) net.Listener {
+	if socket, ok := l.(*net.UnixListener); ok {
+		l = newLasting(socket, at)
+	}
+	return newOwned(l, at.Refuse)
 }
 
 // lastAnswers bounds how long the requests that are under way may take when the agent is replaced.

@@ -3,7 +3,7 @@ package status
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -21,20 +21,22 @@ const (
 	HostEnvoy = "envoy" // Envoy's admin
 )
 
-// ListenOwner opens a socket for the processes of its owner and of root that refuse, by their pid, accepts. It replaces a
-// socket that is left over, since the caller owns the slot.
-func ListenOwner(path string, refuse func(pid int) error) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.Listen("unix", path)
+// Place is where a socket of the owner is.
+type Place struct {
+	Path   string
+	Refuse func(pid int) error // for a process that it does not serve
+	Remake func() error        // makes the directory again if it was removed; nil for one that stays
+	Log    *slog.Logger
+}
+
+// ListenOwner opens a socket for the processes of its owner and of root that are not refused. It replaces a socket that is left over, since
+// the caller owns the slot, and opens the socket again when its file is removed.
+func ListenOwner(at Place) (net.Listener, error) {
+	socket, err := openSocket(at.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return newOwned(l, refuse), nil
+	return newOwned(newLasting(socket, at), at.Refuse), nil
 }
 
 func newOwned(l net.Listener, refuse func(pid int) error) *owned {

@@ -22,12 +22,12 @@ func TestOwner(t *testing.T) {
 	}
 	var envoyIs atomic.Int64 // a pid
 	envoyIs.Store(int64(os.Getpid()) + 1)
-	listener, err := ListenOwner(path, func(pid int) error {
+	listener, err := ListenOwner(Place{Path: path, Log: slog.New(slog.DiscardHandler), Refuse: func(pid int) error {
 		if int64(pid) == envoyIs.Load() {
 			return errors.New("own Envoy")
 		}
 		return nil
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,11 +78,12 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 		}
 		start(door.Name, listener, server)
 	}
+	at := Place{Path: path, Refuse: c.Envoys.RefuseOwn, Remake: c.Remake, Log: c.Log}
 	if inherited := ports.Inherited[SocketName]; inherited != nil {
-		start(SocketName, newOwned(inherited, c.Envoys.RefuseOwn), NewFrontServer(Owner(c, c.Envoy), c.Log))
+		start(SocketName, InheritOwner(inherited, at), NewFrontServer(Owner(c, c.Envoy), c.Log))
 		return stop, nil
 	}
-	socket, err := ListenOwner(path, c.Envoys.RefuseOwn)
+	socket, err := ListenOwner(at)
 	if err != nil {
 		c.Log.Warn("owner's socket not opened", "err", err)
 		return stop, nil

@@ -3,9 +3,11 @@ package agent
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -96,6 +98,49 @@ func TestLastGoodInABusyMesh(t *testing.T) {
 	o.says("/metrics", "pilotlight_agent_last_good_recorded_timestamp_seconds 1")
 	o.leave()
 	t.Logf("remembered after %d changes; killed, and serving again after %v", changes, o.crash())
+}
+
+// configPath is removed or moved away, with every socket in it: Envoy serves on, also across an upgrade of the agent, and configuration arrives
+// as before.
+func TestConfigPathIsRemoved(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	envoy, err := o.agent.Envoy()
+	o.Check(err)
+	load := lab.StartLoad(o.http, "http://reviews.test/", 2, 0)
+	next, last := "two", "one"
+	backends := map[string]*lab.Backend{next: o.Backend(next), last: o.Backend(last)}
+	for _, harm := range []func(path string) error{
+		os.RemoveAll,
+		func(path string) error { return os.Rename(path, path+"-aside") },
+		func(path string) error { return errors.Join(os.Rename(path, path+"-swapped"), os.Mkdir(path, 0o700)) },
+	} {
+		o.Check(harm(o.agent.ConfigPath))
+		o.Check(lab.Eventually(lab.StopLimit, func() error {
+			found, err := filepath.Glob(filepath.Join(o.agent.ConfigPath, "agent-*.sock"))
+			if len(found) != 1 {
+				err = fmt.Errorf("sockets of the agent: %q, %w", found, err)
+			}
+			return err
+		}))
+		out, err := exec.Command(lab.Program("agent"), "upgrade", "--configPath", o.agent.ConfigPath, "--statusPort", o.port).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		o.says("/healthz/ready", "ready")
+		o.Service("reviews.test", backends[next])
+		o.answers(next)
+		next, last = last, next
+	}
+	if now, err := o.agent.Envoy(); err != nil || now != envoy {
+		t.Errorf("process %d serves, want still %d: %v", now, envoy, err)
+	}
+	lab.Unharmed(t, load)
+	o.Service("reviews.test", backends["one"])
+	o.answers("one")
+	o.remembered()
+	o.leave()
+	o.crash()
 }
 
 // Agents of one configPath that start in another order while discovery is away serve what was theirs.

@@ -177,7 +177,8 @@ func (s *settings) credentials() []setting.Setting {
 			Name: "secretsDir", Kind: setting.Path(&s.SecretsDir),
 			Help: "directory of the secrets that credentialName names, as NAMESPACE/NAME/tls.crt, tls.key and ca.crt; read again when it " +
 				"changes. A secret is sent over mutual TLS to proxies of its namespace whose configuration names it; a private key only to " +
-				"those of the service accounts that NAMESPACE/service-accounts or NAMESPACE/NAME/service-accounts lists",
+				"those of the service accounts that NAMESPACE/service-accounts or NAMESPACE/NAME/service-accounts lists; DestinationRules of other " +
+				"namespaces use it where destination-rule-namespaces there lists them",
 		},
 		{
 			Name: "plaintextSecrets", Default: "false", Kind: setting.Bool(&s.Limits.PlaintextSecrets),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
@@ -28,7 +29,8 @@ func (s *Server) CertificatesInUse() (out []InUse) {
 		if st.identified() && st.session != nil {
 			if set := st.session.State(content.SDS); set != nil {
 				for _, r := range set.All() {
-					used[secret.Name{Namespace: st.reader.Outbound.Namespace, Name: r.Name}]++
+					_, name := model.Lent(r.Name)
+					used[secret.Name{Namespace: st.reader.Outbound.Namespace, Name: name}]++
 				}
 			}
 		}

@@ -173,6 +173,9 @@ func (f field) credential(name string) {
 	if model.Issuer(name) != "" || name == "acme://" {
 		f.errorf("is %q, which names an issuer of certificates: want that in credentialName of a Gateway's server alone", name)
 	}
+	if model.IsLent(name) {
+		f.errorf("is %q, want the name of a secret of the proxies' namespace", name)
+	}
 	if isIngressCredential(name) {
 		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)
 	}

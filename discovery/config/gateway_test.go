@@ -15,8 +15,10 @@ func TestGateway(t *testing.T) {
 		"a certificate of another server": {`
 			servers:
 			- {port: {number: 446, name: sds, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "sds://a"}}
+			- {port: {number: 447, name: lent, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "destination-rule://shop/a"}}
 		`, []string{
 			`2: warning: spec.servers[0].tls.credentialName: is "sds://a", for a server of secrets beside the proxy, of which discovery knows nothing: the secret never comes, and connections are closed; want the name of a secret, or certificates in files`,
+			`3: error: spec.servers[1].tls.credentialName: is "destination-rule://shop/a", want the name of a secret of the proxies' namespace`,
 		}},
 		"a certificate of an issuer": {`
 			servers:

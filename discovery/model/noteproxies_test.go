@@ -82,6 +82,35 @@ func TestNotesOfWithheldSecrets(t *testing.T) {
 	}
 }
 
+// A DestinationRule that may not use the key that it names gets a note, one for each namespace of such proxies; one that names only roots, or
+// another key, gets none.
+func TestNotesOfKeysThatAreNotLent(t *testing.T) {
+	rule := func(namespace, name, host string, mode networking.ClientTLSSettings_TLSmode, credential string) *Object {
+		return object("DestinationRule", namespace, name, 1, &networking.DestinationRule{Host: host, Subsets: []*networking.Subset{{
+			Name: "v1", TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: mode, CredentialName: credential}},
+		}}})
+	}
+	m := meshOf([]*Object{
+		rule("evil", "a", "a.com", networking.ClientTLSSettings_MUTUAL, "partner"), rule("evil", "b", "b.com", networking.ClientTLSSettings_SIMPLE, "partner"),
+		rule("evil", "c", "c.com", networking.ClientTLSSettings_MUTUAL, "other"), rule("shop", "d", "d.com", networking.ClientTLSSettings_MUTUAL, "partner"),
+	}, in("evil", "a.com"), in("evil", "b.com"), in("evil", "c.com"), in("shop", "d.com"))
+	withheld := map[string]string{LentSecret("evil", "partner"): "why"}
+	at := func(namespace, name string) Proxy {
+		return Proxy{Name: name, Namespace: namespace, Gateway: true, Withheld: withheld}
+	}
+	var got []string
+	for _, n := range m.Notes(at("edge", "gw-1"), at("edge", "gw-2"), at("far", "gw")) {
+		if n.Code == WithheldSecret && n.Meta.Kind == "DestinationRule" {
+			got = append(got, n.Meta.Key()+": "+n.Message)
+		}
+	}
+	slices.Sort(got)
+	if want := `DestinationRule/evil/a: names the client certificate "partner", which proxies of namespace edge do not get, so that they refuse these connections: why; ` +
+		`DestinationRule/evil/a: names the client certificate "partner", which proxies of namespace far do not get, so that they refuse these connections: why`; strings.Join(got, "; ") != want {
+		t.Errorf("got %s", strings.Join(got, "; "))
+	}
+}
+
 // Names that only a registry's own DNS answers are named where rules and policies have them.
 func TestNotesOfNamesOfRegistries(t *testing.T) {
 	web := in("consul", "web.service.consul")

@@ -43,6 +43,7 @@ func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	j.locals()
 	j.foreignBinds()
 	now.proxies = j.aboutProxies(last.verdicts(m))
+	j.lentKeys()
 	now.examined = j.examined
 	looked := len(j.notes)
 	now.clashes = j.conflicts()

@@ -77,14 +77,18 @@ func (s *Scope) DestinationRule(service *Service) *networking.DestinationRule {
 }
 
 func (s *Scope) policyFor(host, namespace string) *networking.DestinationRule {
-	switch rules := s.policiesFor(host, namespace); len(rules) {
-	case 0:
+	rules := s.policiesFor(host, namespace)
+	if len(rules) == 0 {
 		return nil
-	case 1:
-		return rules[0].Spec
-	default:
-		return mergeRules(rules)
 	}
+	policy := rules[0].Spec
+	if len(rules) > 1 {
+		policy = mergeRules(rules)
+	}
+	if in := rules[0].Namespace; in != s.Namespace && in != s.mesh.settings.RootNamespace() {
+		return lent(policy, in)
+	}
+	return policy
 }
 
 // policiesFor returns the rules of which the policy for a service consists.

@@ -16,6 +16,8 @@ type Secret struct {
 	Certificate, Key, Roots []byte
 	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.
 	Accounts []string
+	// Namespaces are those whose DestinationRules may use Key, in addition to the secret's own and the root namespace.
+	Namespaces []string
 	// From and Until are the life of the leaf of Certificate; zero without one.
 	From, Until time.Time
 }
@@ -35,7 +37,7 @@ func Pair(certificate, key []byte, accounts []string) (Secret, error) {
 
 func (s Secret) equal(other Secret) bool {
 	return bytes.Equal(s.Certificate, other.Certificate) && bytes.Equal(s.Key, other.Key) && bytes.Equal(s.Roots, other.Roots) &&
-		slices.Equal(s.Accounts, other.Accounts)
+		slices.Equal(s.Accounts, other.Accounts) && slices.Equal(s.Namespaces, other.Namespaces)
 }
 
 // Name is the name by which proxies request a secret, in their own namespace.

@@ -107,7 +107,8 @@ func (t target) clientValidation(tls *networking.ClientTLSSettings) validation {
 	}
 	v := validation{root: cmp.Or(tls.CaCertificates, systemRoots), names: names, crl: tls.CaCrl}
 	if tls.CredentialName != "" {
-		v.root, v.secret = "", tls.CredentialName+"-cacert"
+		_, name := model.Lent(tls.CredentialName)
+		v.root, v.secret = "", name+"-cacert"
 	}
 	if tls.GetInsecureSkipVerify().GetValue() {
 		return validation{}

@@ -106,3 +106,76 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 		})
 	}
 }
+
+// A proxy shows a key of its namespace for DestinationRules of that namespace, of the root namespace, and of those that the secret lists.
+// Each other rule names a secret that the proxy does not get, so that its cluster opens no connection; roots are no secret.
+func TestKeysForRulesOfOtherNamespaces(t *testing.T) {
+	const mutual, simple = networking.ClientTLSSettings_MUTUAL, networking.ClientTLSSettings_SIMPLE
+	for name, row := range map[string]struct {
+		rule, listed string
+		mode         networking.ClientTLSSettings_TLSmode
+		account      string
+		where        string
+		want, why    string
+	}{
+		"of the proxy's namespace":     {"edge", "", mutual, "gw", "", "partner partner-cacert", ""},
+		"of the root namespace":        {"istio-system", "", mutual, "gw", "", "partner partner-cacert", ""},
+		"of a listed namespace":        {"shop", "bank shop", mutual, "gw", "", "destination-rule://shop/partner partner-cacert", ""},
+		"of another account":           {"shop", "bank shop", mutual, "app", "", "partner-cacert", "service account"},
+		"of another namespace":         {"evil", "bank shop", mutual, "gw", "", "partner-cacert", `of namespace "evil" may not use the key of secret edge/partner`},
+		"for a port":                   {"evil", "bank", mutual, "gw", "port", "partner-cacert", `of namespace "evil" may not use`},
+		"of a subset":                  {"evil", "bank", mutual, "gw", "subset", "partner-cacert", `of namespace "evil" may not use`},
+		"of a subset's port":           {"evil", "bank", mutual, "gw", "subset port", "partner-cacert", `of namespace "evil" may not use`},
+		"with a star":                  {"evil", "*", mutual, "gw", "", "partner-cacert", `of namespace "evil" may not use`},
+		"plainly on this host":         {"evil", "", mutual, "", "", "partner-cacert", `of namespace "evil" may not use`},
+		"of another one, by the roots": {"evil", "", simple, "gw", "", "partner-cacert", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: row.mode, CredentialName: "partner"}}
+			if strings.Contains(row.where, "port") {
+				policy = &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: 80}, Tls: policy.Tls}}}
+			}
+			rule := &networking.DestinationRule{Host: "out.com", TrafficPolicy: policy}
+			if strings.Contains(row.where, "subset") {
+				rule = &networking.DestinationRule{Host: "out.com", Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: policy}}}
+			}
+			group := model.Group{Objects: []*model.Object{
+				{Meta: model.Meta{Kind: "DestinationRule", Namespace: row.rule, Name: "out"}, Spec: rule},
+			}, Services: []*model.Service{{
+				Host: "out.com", Namespace: row.rule, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
+				Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
+			}}}
+			var none *Views
+			g := none.Follow(model.New(slices.Values([]model.Group{group})), NewInterner())
+			g.Vault, _ = g.Vault.Next(secret.Set{"edge": {
+				"partner":        {Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gw"}, Namespaces: strings.Fields(row.listed)},
+				"partner-cacert": {Roots: []byte("r")},
+			}})
+			metadata, err := structpb.NewStruct(map[string]any{"NAMESPACE": "edge", "INTERCEPTION_MODE": "NONE"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy, err := xds.ParseProxy(&corev3.Node{Id: "sidecar~10.0.0.9~p.edge~edge.svc.cluster.local", Metadata: metadata})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Reader{View: xds.ViewOf(proxy), Secrets: true, Account: row.account}
+			var got []string
+			for _, r := range g.Snapshot(r)[SDS].All() {
+				got = append(got, r.Name)
+			}
+			slices.Sort(got)
+			if strings.Join(got, " ") != row.want {
+				t.Errorf("gets %q, want %q", got, row.want)
+			}
+			asked := "partner"
+			if row.rule != "edge" && row.rule != "istio-system" {
+				asked = model.LentSecret(row.rule, asked)
+			}
+			why := g.Withheld(asked, r, func(string, string) string { return "" })
+			if !strings.Contains(why, row.why) || row.mode == mutual && (why == "") != (row.why == "") {
+				t.Errorf("withheld by %q, want %q", why, row.why)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
@@ -30,6 +31,10 @@ func (v *Vault) Next(all secret.Set) (*Vault, []string) {
 			list = append(list, Encode(name, secretMessage(name, s)))
 			if len(s.Key) > 0 {
 				now.accounts[name] = s.Accounts
+				for _, borrower := range s.Namespaces {
+					lent := model.LentSecret(borrower, name)
+					list, now.accounts[lent] = append(list, Encode(lent, secretMessage(lent, s))), s.Accounts
+				}
 			}
 		}
 		now.set = SetOf(SDS, list)

@@ -20,6 +20,7 @@ const (
 	keyFile         = "tls.key"
 	rootsFile       = "ca.crt"
 	accountsFile    = "service-accounts"
+	namespacesFile  = "destination-rule-namespaces"
 	rootsSuffix     = "-cacert" // ends the name of roots that are beside a certificate
 )
 
@@ -40,12 +41,12 @@ func read(dir string, last map[string]secret.Group) (groups map[string]secret.Gr
 		if err == nil {
 			looked = append(looked, folder)
 			ignore(groups, folder, ignored)
-			var accounts []string
-			if accounts, err = readAccounts(folder); err == nil {
+			var of users
+			if of, err = readUsers(folder, users{}); err == nil {
 				for _, name := range names {
 					at := filepath.Join(folder, name)
 					looked = append(looked, at)
-					groups[namespace+"/"+name] = readGroup(at, secret.Name{Namespace: namespace, Name: name}, accounts)
+					groups[namespace+"/"+name] = readGroup(at, secret.Name{Namespace: namespace, Name: name}, of)
 				}
 				continue
 			}
@@ -89,8 +90,8 @@ func directories(dir string) (names, ignored []string, err error) {
 	return names, ignored, nil
 }
 
-func readGroup(dir string, name secret.Name, accounts []string) secret.Group {
-	certificate, roots, err := readSecret(dir, accounts)
+func readGroup(dir string, name secret.Name, of users) secret.Group {
+	certificate, roots, err := readSecret(dir, of)
 	if err != nil {
 		return secret.Group{Faults: []string{err.Error()}}
 	}
@@ -105,9 +106,9 @@ func readGroup(dir string, name secret.Name, accounts []string) secret.Group {
 	return g
 }
 
-// readSecret returns the certificate and the roots of a directory, each nil if it has none. accounts are those of its
+// readSecret returns the certificate and the roots of a directory, each nil if it has none. of are the users of its
 // namespace.
-func readSecret(dir string, accounts []string) (certificate, roots *secret.Secret, err error) {
+func readSecret(dir string, of users) (certificate, roots *secret.Secret, err error) {
 	var files [3][]byte
 	for i, name := range []string{certificateFile, keyFile, rootsFile} {
 		if files[i], err = regular.Read(filepath.Join(dir, name), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,17 +119,15 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 		return nil, nil, fmt.Errorf("%s: it has neither %s nor %s", dir, certificateFile, rootsFile)
 	}
 	if files[0] != nil || files[1] != nil {
-		pair, err := secret.Pair(files[0], files[1], accounts)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s, of %s and %s: %w", dir, certificateFile, keyFile, err)
-		}
-		own, err := readAccounts(dir)
+		own, err := readUsers(dir, of)
 		if err != nil {
 			return nil, nil, err
 		}
-		if own != nil { // an empty file gives no account access
-			pair.Accounts = own
+		pair, err := secret.Pair(files[0], files[1], own.accounts)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s, of %s and %s: %w", dir, certificateFile, keyFile, err)
 		}
+		pair.Namespaces = own.namespaces
 		certificate = &pair
 	}
 	if files[2] != nil {
@@ -140,14 +139,22 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 	return certificate, roots, nil
 }
 
-// readAccounts reads the words of DIR/service-accounts, nil if there is no such file. With a fault no account has
-// access.
-func readAccounts(dir string) ([]string, error) {
-	text, err := regular.Read(filepath.Join(dir, accountsFile), maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// users are the service accounts that may have a key, and the namespaces whose DestinationRules may use it.
+type users struct{ accounts, namespaces []string }
+
+// readUsers reads the words of both files of a directory. A missing file leaves those of wider; an empty one gives access to
+// none. With a fault nobody has access.
+func readUsers(dir string, wider users) (users, error) {
+	for name, list := range map[string]*[]string{accountsFile: &wider.accounts, namespacesFile: &wider.namespaces} {
+		text, err := regular.Read(filepath.Join(dir, name), maxFile)
+		switch {
+		case err == nil:
+			*list = strings.Fields(string(text))
+		case !errors.Is(err, fs.ErrNotExist):
+			return users{}, err
+		}
 	}
-	return strings.Fields(string(text)), err
+	return wider, nil
 }
 
 // maxFile is the largest size of a file, in bytes: Kubernetes' limit for a whole secret.

@@ -98,6 +98,16 @@ func TestRead(t *testing.T) {
 			t.Errorf("the key of %s is for %s, want %s", name, got, want)
 		}
 	}
+	put(t, in("default"), map[string]string{"destination-rule-namespaces": "shop bank"})
+	put(t, in("default/mutual"), map[string]string{"destination-rule-namespaces": "bank\n"})
+	put(t, in("default/none"), map[string]string{"destination-rule-namespaces": ""})
+	listed, _ = read(dir, got)
+	for name, want := range map[string]string{"pair": "[shop bank] [gateway other]", "mutual": "[bank] [mutual]", "none": "[] []"} {
+		s := listed["default/"+name].Secrets[secret.Name{Namespace: "default", Name: name}]
+		if got := fmt.Sprint(s.Namespaces, s.Accounts); got != want {
+			t.Errorf("the key of %s is for %s, want %s", name, got, want)
+		}
+	}
 
 	put(t, in("default/\xff"), map[string]string{"tls.crt": cert, "tls.key": key})
 	put(t, in("\xfe/a"), map[string]string{"tls.crt": cert, "tls.key": key})

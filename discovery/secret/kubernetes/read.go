@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +13,9 @@ import (
 
 // rootsSuffix ends the name of roots that are beside a certificate.
 const rootsSuffix = "-cacert"
+
+// namespacesAnnotation of a Secret are the further namespaces whose DestinationRules may use its key, as words.
+const namespacesAnnotation = "pilotlight.io/destination-rule-namespaces"
 
 // read returns the content of a Secret, under the wanted names. The error does not show any of the content.
 func read(o *corev1.Secret, w secret.Wanted) (map[secret.Name]secret.Secret, error) {
@@ -38,6 +42,7 @@ func read(o *corev1.Secret, w secret.Wanted) (map[secret.Name]secret.Secret, err
 		if err != nil {
 			return nil, fmt.Errorf("cannot be used, of tls.crt and tls.key: %w", err)
 		}
+		pair.Namespaces = strings.Fields(o.Annotations[namespacesAnnotation])
 		out[w.As] = pair
 	case w.Pair:
 		return nil, errors.New("has no tls.crt and tls.key")

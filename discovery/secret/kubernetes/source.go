@@ -196,7 +196,8 @@ func (r *run) reconcile() {
 // strip removes the fields that are not read. A Secret that was applied holds its text a second time.
 func strip(o any) {
 	if s, ok := o.(*corev1.Secret); ok {
-		s.ManagedFields, s.Annotations, s.Labels = nil, nil, nil
+		s.ManagedFields, s.Labels = nil, nil
+		maps.DeleteFunc(s.Annotations, func(key, _ string) bool { return key != namespacesAnnotation })
 	}
 }
 

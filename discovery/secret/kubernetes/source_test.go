@@ -185,12 +185,18 @@ func TestRead(t *testing.T) {
 	} {
 		w := want("shop/a")
 		w.Pair = false
-		secrets, err := read(secretOf("a", row.data), w)
+		object := secretOf("a", row.data)
+		object.Labels, object.Annotations = map[string]string{"a": "b"}, map[string]string{namespacesAnnotation: " bank\nshop", "a": "b"}
+		strip(object)
+		secrets, err := read(object, w)
 		var got []string
 		for name, s := range secrets {
 			what := "roots"
 			if len(s.Key) > 0 && s.From.Before(s.Until) && time.Until(s.Until) > 0 {
 				what = "pair"
+				if fmt.Sprint(s.Namespaces, object.Labels, len(object.Annotations)) != "[bank shop] map[] 1" {
+					t.Errorf("%s: the key is for the rules of %q, of labels and annotations %v and %v are left", name, s.Namespaces, object.Labels, object.Annotations)
+				}
 			}
 			got = append(got, name.String()+"="+what)
 		}

@@ -108,7 +108,7 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 }
 
 // A proxy shows a key of its namespace for DestinationRules of that namespace, of the root namespace, and of those that the secret lists.
-// Each other rule names a secret that the proxy does not get, so that its cluster opens no connection; roots are no secret.
+// Each other rule names a secret that the proxy does not get, so that its cluster sends nothing; roots are no secret.
 func TestKeysForRulesOfOtherNamespaces(t *testing.T) {
 	const mutual, simple = networking.ClientTLSSettings_MUTUAL, networking.ClientTLSSettings_SIMPLE
 	for name, row := range map[string]struct {

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Each number and duration of Istio's API that is served has a decision: a new field without one fails here.
@@ -39,6 +41,12 @@ func TestEveryNumberHasADecision(t *testing.T) {
 	}
 	for _, name := range KindNames() {
 		walk(kindNamed(t, name).spec().ProtoReflect().Descriptor())
+	}
+	for kind, n := range model.DefaultBounds().All() {
+		name := "namespace." + kind
+		if used[name] = true; bounds[name].most != float64(n) {
+			t.Errorf("bounds.txt: %s is ..%s, want ..%d", name, bounds[name].high, n)
+		}
 	}
 	for name := range bounds {
 		if !used[name] {

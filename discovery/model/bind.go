@@ -20,7 +20,7 @@ func (m *Mesh) GatewaysAt(namespace string, labels map[string]string) []*Config[
 	var own, others []*Config[*networking.Gateway]
 	for _, g := range m.gateways {
 		switch {
-		case !Selects(g.Spec.Selector, labels):
+		case !Selects(g.Spec.Selector, labels) || m.keptFrom(g.Kind, g.Namespace, g.Name, namespace):
 		case g.Namespace == namespace:
 			own = append(own, g)
 		default:

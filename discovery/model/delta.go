@@ -96,6 +96,9 @@ func (m *Mesh) moveServices(services []*Service) bool {
 			return false
 		}
 		s = s.withAliasesOf(claims[i])
+		if m.counts(s) && !m.respend(s.Namespace, m.costOf(claims[i]), m.costOf(s)) {
+			return false
+		}
 		m.moveEndpoints(claims[i], s)
 		claims[i] = s
 		moved[s.key()] = s
@@ -159,6 +162,9 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 	change := RuleChange{
 		m.virtualServices[i],
 		&Config[*networking.VirtualService]{meta, m.settings.Domain.qualifyVirtualService(spec, meta)},
+	}
+	if m.countsRule(change.To) && !m.respend(meta.Namespace, m.costOfRule(change.From.Spec), m.costOfRule(change.To.Spec)) {
+		return false
 	}
 	if len(m.delta.Rules) == 0 {
 		m.virtualServices = slices.Clone(m.virtualServices)

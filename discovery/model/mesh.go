@@ -43,6 +43,7 @@ type Mesh struct {
 	questions        map[string][]Question // of issuers, by the namespace of gateways
 	settings         Settings
 	delta            Delta
+	given            given
 	memory           *Memory
 	takers           ranges             // the addresses that ServiceEntries and routes of TCP have
 	owners           []addressOwner     // the addresses among these that belong to services and Pods of registries; by address
@@ -126,6 +127,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
 	next.settings.fill()
+	next.indexGiven()
 	next.indexOwners()
 	next.indexPeers(m)
 	next.indexLabels()

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sort"
 
@@ -22,6 +23,9 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 // NotesAfter returns the same as Notes. Of the objects that are in the mesh of last it examines again only those whose notes may
 // be others; last may be nil.
 func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
+	if last != nil && !maps.Equal(last.mesh.given.kept, m.given.kept) {
+		last = nil // any object may see another one no longer, or again
+	}
 	j := newJudge(m, connected)
 	now := &Judged{mesh: m, objects: make([]*opinion, len(m.objects)), namespaces: j.namespaces, streams: streamsOf(connected)}
 	j.since = newSince(last, m, now.namespaces, now.streams)
@@ -42,6 +46,7 @@ func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	now.told = j.ignored()
 	j.locals()
 	j.foreignBinds()
+	j.keptAtHome()
 	now.proxies = j.aboutProxies(last.verdicts(m))
 	j.lentKeys()
 	now.examined = j.examined

@@ -186,6 +186,7 @@ const (
 	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one
 	NoAccount        Code = "no-account"        // clients accept every certificate of the mesh
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
+	TooMuch          Code = "too-much"          // it is for its own namespace only: that namespace gives more to others than its share
 	WrongNamespace   Code = "wrong-namespace"   // a connected proxy's domain or Pod is of another namespace than the proxy
 	WrongDomain      Code = "wrong-domain"      // a connected proxy's DNS domain is not the mesh's
 	CannotBind       Code = "cannot-bind"       // a connected Envoy does not get the port of a listener

@@ -21,12 +21,15 @@ type Settings struct {
 	// same in every generation too.
 	LoopbackEndpoints bool
 
+	// Bounds, if not nil, are other ones of what a namespace gives to others. They are the same in every generation.
+	Bounds *Bounds
+
 	Release string // of this discovery, "v0.2.0", or what else a build is called; the same in every generation
 }
 
 // constant returns the settings that are the same in every generation.
 func (s Settings) constant() Settings {
-	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints, Release: s.Release}
+	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints, Bounds: s.Bounds, Release: s.Release}
 }
 
 func (s *Settings) fill() {

@@ -18,7 +18,7 @@ func Visible(exportTo []string, own, from string) bool {
 }
 
 func (m *Mesh) serviceVisible(s *Service, from string) bool {
-	return Visible(orDefault(s.ExportTo, m.settings.Config.GetDefaultServiceExportTo()), s.Namespace, from)
+	return Visible(orDefault(s.ExportTo, m.settings.Config.GetDefaultServiceExportTo()), s.Namespace, from) && !m.keptFrom("", s.Namespace, s.Host, from)
 }
 
 // VisibleService returns the service of a host that a namespace sees: its own, else the first, or nil if there is none.
@@ -33,7 +33,7 @@ func (m *Mesh) VisibleService(host, from string) *Service {
 }
 
 func (m *Mesh) ruleVisible(v *Config[*networking.VirtualService], from string) bool {
-	return m.exportsRule(v.Meta, v.Spec, from)
+	return m.exportsRule(v.Meta, v.Spec, from) && !m.keptFrom(v.Kind, v.Namespace, v.Name, from)
 }
 
 // exportsRule reports whether a VirtualService, which may be a delegate, is visible to a namespace.

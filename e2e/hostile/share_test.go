@@ -1,0 +1,71 @@
+package hostile
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Objects of a tenant that would cost every proxy of the mesh memory reach only proxies of its own namespace: others have none of their
+// listeners and clusters, serve on, and get what comes later. Each object has a note.
+func TestATenantWeighsLittleOnOthers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	sidecar := s.SidecarEnvoy("app", "").Ready()
+	list := func(n int, each string) string {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, each, i, 20000+i)
+		}
+		return out.String()
+	}
+	s.write("evil", "evil", `
+ServiceEntry ports
+  hosts: [ports.evil.test]
+  resolution: STATIC
+  ports: [`+list(3000, "{number: %[2]d, name: http-%[1]d, protocol: HTTP}, ")+`]
+  endpoints: [{address: 127.0.0.79}]
+ServiceEntry hosts
+  hosts: [`+list(2600, "h%[1]d.evil.test, ")+`]
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints: [{address: 127.0.0.79}]
+Gateway ports
+  selector: {app: gw}
+  servers: [`+list(600, `{port: {number: %[2]d, name: http-%[1]d, protocol: HTTP}, hosts: ["*"]}, `)+`]`)
+	s.write("later", "bank", `
+ServiceEntry later
+  hosts: [later.test]
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints: [{address: 127.0.0.79}]
+VirtualService later
+  hosts: [later.test]
+  gateways: [istio-ingress/gw, mesh]
+  http: [{directResponse: {status: 298}}]`)
+	sidecar.Until(lab.Status(298), "http://later.test/")
+	s.Await(s.client(), "http://later.test/", lab.Status(298))
+	if a, err := lab.Exchange(s.client(), http.MethodGet, "http://own.test/"); err != nil || a.Status != 299 {
+		t.Errorf("the gateway's own route: %d, %v", a.Status, err)
+	}
+	clusters, err := lab.Get("http://" + sidecar.Admin + "/clusters?filter=evil.test")
+	s.Check(err)
+	if n := strings.Count(clusters, "::default_priority::max_connections::"); n != 2500 || strings.Contains(clusters, "ports.evil.test") {
+		t.Errorf("the sidecar has %d clusters of evil, want 2500 of hosts", n)
+	}
+	listeners, err := lab.Get("http://" + s.agent.Admin + "/listeners")
+	s.Check(err)
+	if strings.Contains(listeners, ":20000") {
+		t.Errorf("the gateway has listeners of evil:\n%s", listeners)
+	}
+	s.Check(lab.Eventually(lab.StopLimit, func() error {
+		notes, err := lab.Get("http://" + s.Discovery.HTTP + "/debug/notes")
+		if n := strings.Count(notes, `"too-much"`); err == nil && n != 3 {
+			err = fmt.Errorf("%d notes, want 3: %.2000s", n, notes)
+		}
+		return err
+	}))
+}

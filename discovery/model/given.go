@@ -206,22 +206,21 @@ func (m *Mesh) share(namespace string, all []giver) {
 	m.given.spent[namespace] = spent
 }
 
-// respend records that something of a namespace costs more or less than before. It returns false if that may change what is given.
+// respend records that something of a namespace costs more or less than before. It returns false if that may change what is given: a kind of
+// cost that is within its bound, with all that is kept too, decides nothing.
 func (m *Mesh) respend(namespace string, was, now Bounds) bool {
 	if was == now {
 		return true
 	}
-	before := m.given.spent[namespace]
-	after := before
+	spent, bound, same := m.given.spent[namespace], m.settings.bounds(), true
 	for c := range costs {
-		after[c] += now[c] - was[c]
+		before := spent[c]
+		spent[c] += now[c] - was[c]
+		same = same && (spent[c] == before || max(spent[c], before) <= bound[c])
 	}
-	bound := m.settings.bounds()
-	_, over := before.beyond(bound)
-	_, still := after.beyond(bound)
 	m.given.spent = maps.Clone(m.given.spent)
-	m.given.spent[namespace] = after
-	return !over && !still
+	m.given.spent[namespace] = spent
+	return same
 }
 
 // bounds returns the bounds of what a namespace gives.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A slot whose directory was removed or moved has one again, with its lock, whoever may write to configPath; so has one whose configPath was.
+// A slot whose directory was removed or moved has one again, with its lock, also in a configPath that is open to others; so has one whose configPath was moved.
 func TestRestore(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{"ours alone": 0o755, "open to others": 0o777} {
 		t.Run(name, func(t *testing.T) {

@@ -55,6 +55,11 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	}
 	config.Missing = c.missing
 	c.lookAtPorts(received.WorkersStarted)
+	if received.LDS.Rejected > 0 && (lds || c.lost != "") {
+		if unbound, err := c.admin.unbound(ctx); err == nil {
+			c.taken = unbound
+		}
+	}
 	if received.WorkersStarted {
 		c.lookForLost(lds, settled(config.LDS, asks(c.launch.Config, deltaVariant)))
 		config.Lost = c.lost

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -81,11 +82,48 @@ func (a *Admin) updated(ctx context.Context, typeURL, name string) (time.Time, e
 	return last, err
 }
 
+// unbound returns the addresses that Envoy could not bind since they were in use, if it has none of the inbound listeners that discovery sent.
+func (a *Admin) unbound(ctx context.Context) (out []netip.AddrPort, err error) {
+	body, err := a.get(ctx, "/config_dump?resource=dynamic_listeners&mask=name,active_state.listener,error_state")
+	if err != nil {
+		return nil, err
+	}
+	configs, err := parseDump(body)
+	for _, c := range configs {
+		if c.Active != nil && c.Active.Listener.Direction == inbound {
+			return nil, err
+		}
+		if c.Failed == nil || c.Failed.Listener.Direction != inbound {
+			continue
+		}
+		if named := inUse.FindStringSubmatch(c.Failed.Details); named != nil {
+			if address, err := netip.ParseAddrPort(named[1]); err == nil { // not a pipe
+				out = append(out, address)
+			}
+		}
+	}
+	return out, err
+}
+
+const inbound = "INBOUND"
+
+// inUse matches what bindFailure returns.
+var inUse = regexp.MustCompile(`cannot bind '([^']*)': Address already in use`)
+
 // dumped holds the queried fields of one resource: of a cluster itself, or of a listener's active state.
 type dumped struct {
-	Name    string    `json:"name"`
-	Updated time.Time `json:"last_updated"`
-	Active  *dumped   `json:"active_state"`
+	Name     string    `json:"name"`
+	Updated  time.Time `json:"last_updated"`
+	Active   *dumped   `json:"active_state"`
+	Listener direction `json:"listener"`
+	Failed   *struct {
+		Details  string    `json:"details"`
+		Listener direction `json:"failed_configuration"`
+	} `json:"error_state"`
+}
+
+type direction struct {
+	Direction string `json:"traffic_direction"`
 }
 
 func parseDump(body []byte) ([]dumped, error) {

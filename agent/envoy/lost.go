@@ -8,8 +8,8 @@ import (
 )
 
 // lookForLost looks for an address at which an Envoy of this proxy has listened and this one does not, though LDS has not taken it away:
-// another process has taken the port while Envoy restarted, or the newest version of the listener is refused. settled
-// means that nothing of the last LDS is refused.
+// another process has taken the port while Envoy restarted, or the newest version of the listener is refused. Where Envoy has no inbound
+// listener, those addresses count too that it could not bind at its first start. settled means that nothing of the last LDS is refused.
 func (c *process) lookForLost(changed, settled bool) {
 	if changed {
 		c.lossLooks = looksAtPorts
@@ -28,7 +28,8 @@ func (c *process) lookForLost(changed, settled bool) {
 		c.nowServed(now)
 		return
 	}
-	for _, a := range c.lastAddresses() {
+	served := c.lastAddresses()
+	for _, a := range slices.Concat(served, c.taken) {
 		if slices.Contains(now, a) {
 			continue
 		}
@@ -36,7 +37,11 @@ func (c *process) lookForLost(changed, settled bool) {
 		c.free = stolen && canListen(a)
 		c.lost = fmt.Sprintf("nothing listens at %s, where Envoy served before: its listener is refused", a)
 		if stolen {
-			c.lost = fmt.Sprintf("Envoy cannot listen at %s, where it served before: %s", a, takerOf(a))
+			where := a.String()
+			if slices.Contains(served, a) {
+				where += ", where it served before"
+			}
+			c.lost = fmt.Sprintf("Envoy cannot listen at %s: %s", where, takerOf(a))
 		}
 		if before == "" {
 			c.Log.Warn("an address is lost", "epoch", c.launch.Epoch, "why", c.lost)

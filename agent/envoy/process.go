@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"sync"
@@ -58,6 +59,7 @@ type process struct {
 	received   Received           // likewise
 	news       bool               // received has changed with the last query
 	lost       string             // see health.Config.Lost
+	taken      []netip.AddrPort   // see Admin.unbound
 	free       bool               // what was lost can be had again
 	lossLooks  int                // see lookForLost
 	mendedAt   map[string]int64   // see open

@@ -28,6 +28,7 @@
 //	LDS, all bad, first  no: ListenersBound has the reason  -
 //	LDS, all bad, later  yes: the last good ones serve      named
 //	a busy port          as a bad listener                  named: cannot bind
+//	all inbound busy     no: ListenersBound names them      -
 //	a shared port        no, where programs call Envoy      named: the process that listens there too
 //
 // Under the delta protocol an accepted answer does not show whether the resources rejected before are good now. Degraded

@@ -35,6 +35,28 @@ func TestPortStolenInARestart(t *testing.T) {
 	}
 }
 
+// The only inbound port of a sidecar is another program's when it starts: the proxy is unready though it listens for outbound traffic, names
+// the program, and serves soon after the program has let go of the port.
+func TestPortTakenAtTheFirstStart(t *testing.T) {
+	t.Parallel()
+	for _, variant := range []string{"delta", "sotw"} {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			p := startPupil(t, startScript(t), "--xdsVariant", variant, "--drainDuration", "1s", "--parentShutdownDuration", "2s")
+			thief, err := net.Listen("tcp", p.inbound[0])
+			p.must(err)
+			p.clusters(p.good)
+			outbound := strings.Replace(tcpListener("m", p.inbound[1], "good"), "INBOUND", "OUTBOUND", 1)
+			p.listeners(tcpListener("l", p.inbound[0], "good"), outbound)
+			p.await("unready", unready("ListenersBound: Envoy cannot listen at "+p.inbound[0]+": process "))
+			p.serves(p.inbound[1])
+			thief.Close()
+			p.await("healthy", healthy)
+			p.serves(p.inbound[0])
+		})
+	}
+}
+
 // steal kills Envoy, and listens at an address before the next one does. A try that comes too late is made again.
 func (p *pupil) steal(address string) net.Listener {
 	p.t.Helper()

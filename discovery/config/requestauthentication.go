@@ -85,7 +85,9 @@ func (f field) keys(r *security.JWTRule) {
 			return
 		}
 	case r.GetJwks() == "":
-		f.at("jwks").errorf("is missing: want the keys of the issuer; none are looked for at its address")
+		if model.KeyURI(r) == "" {
+			f.at("jwks").errorf("is missing, and so is jwksUri: want one of them, or as issuer http://HOST/… or https://HOST/…, where they are looked for")
+		}
 	default:
 		_, fault, doubt := model.ReadKeySet(r.Jwks)
 		if fault != "" {
@@ -114,6 +116,9 @@ var (
 	keyFault  = regexp.MustCompile(`^spec\.jwtRules\[\d+\]\.(jwks|jwksUri|timeout)$`)
 )
 
+// lostKeys stand for keys that cannot be read: a rule without any would get those of its issuer's address.
+const lostKeys = "{}"
+
 // closedRequestAuthentication closes an object that was read but for these faults. A rule whose keys are not known takes no
 // token of its issuer; one that cannot be read otherwise takes no token at all, and loses its issuer.
 func closedRequestAuthentication(p *security.RequestAuthentication, faults []Problem) *security.RequestAuthentication {
@@ -135,7 +140,7 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 		case i >= len(p.JwtRules), seen[f.Path]:
 			return unread
 		case keyFault.MatchString(f.Path):
-			p.JwtRules[i].Jwks, p.JwtRules[i].JwksUri = "", ""
+			p.JwtRules[i].Jwks, p.JwtRules[i].JwksUri = lostKeys, ""
 		default:
 			p.JwtRules[i] = unreadRule(p.JwtRules[i])
 		}
@@ -148,7 +153,7 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 			switch {
 			case f.Severity == Warning:
 			case keyFault.MatchString(f.Path):
-				rule.Jwks, rule.JwksUri = "", ""
+				rule.Jwks, rule.JwksUri = lostKeys, ""
 			default:
 				p.JwtRules[i] = unreadRule(rule)
 			}

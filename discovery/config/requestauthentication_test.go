@@ -21,6 +21,10 @@ func TestRequestAuthentication(t *testing.T) {
 		"jwtRules: [{issuer: a, jwksUri: 'https://a.test/keys'}]":                               "",
 		"jwtRules: [{issuer: a, jwksUri: 'file:///keys'}]":                                      "error: spec.jwtRules[0].jwksUri: is \"file:///keys\", want http",
 		"jwtRules: [{issuer: a}]":                                                               "error: spec.jwtRules[0].jwks: is missing",
+		"jwtRules: [{issuer: 'https://a.test/x/'}]":                                             "",
+		"jwtRules: [{issuer: 'https://a.test/?x'}]":                                             "error: spec.jwtRules[0].jwks: is missing, and so is jwksUri",
+		"jwtRules: [{issuer: 'https:///x'}]":                                                    "error: spec.jwtRules[0].jwks: is missing, and so is jwksUri",
+		"jwtRules: [{issuer: a.test}]":                                                          "error: spec.jwtRules[0].jwks: is missing, and so is jwksUri",
 		"jwtRules: [{jwks: " + tokenKeys + "}]":                                                 "error: spec.jwtRules[0].issuer: is missing",
 		"jwtRules: [{issuer: a, jwks: '{}'}]":                                                   "error: spec.jwtRules[0].jwks: has no key that Envoy knows",
 		"jwtRules: [{issuer: a, jwks: 'x'}]":                                                    "error: spec.jwtRules[0].jwks: is no JSON Web Key Set",
@@ -56,8 +60,8 @@ func TestClosedRequestAuthentications(t *testing.T) {
 	sound := "{issuer: b, jwks: " + tokenKeys + "}"
 	for name, test := range map[string]struct{ text, want string }{
 		"sound":                      {tokenHead + "spec: {jwtRules: [" + sound + "]}", ""},
-		"keys that are none":         {tokenHead + "spec: {selector: {matchLabels: {app: a}}, jwtRules: [{issuer: a, jwks: '{}'}, " + sound + "]}", `{"selector":{"matchLabels":{"app":"a"}},"jwtRules":[{"issuer":"a"},` + b + `]}`},
-		"keys of another type":       {tokenHead + "spec: {jwtRules: [{issuer: a, jwks: {keys: []}}]}", `{"jwtRules":[{"issuer":"a"}]}`},
+		"keys that are none":         {tokenHead + "spec: {selector: {matchLabels: {app: a}}, jwtRules: [{issuer: a, jwks: '{}'}, " + sound + "]}", `{"selector":{"matchLabels":{"app":"a"}},"jwtRules":[{"issuer":"a","jwks":"{}"},` + b + `]}`},
+		"keys of another type":       {tokenHead + "spec: {jwtRules: [{issuer: a, jwks: {keys: []}}]}", `{"jwtRules":[{"issuer":"a","jwks":"{}"}]}`},
 		"no issuer":                  {tokenHead + "spec: {jwtRules: [" + sound + ", {jwks: " + tokenKeys + ", fromParams: [t]}]}", `{"jwtRules":[` + b + `,{"fromParams":["t"]}]}`},
 		"an audience that is none":   {tokenHead + "spec: {jwtRules: [{issuer: a, jwks: " + tokenKeys + ", audiences: [[x]], fromHeaders: [{name: x}]}]}", `{"jwtRules":[{"fromHeaders":[{"name":"x"}]}]}`},
 		"an unknown field":           {tokenHead + "spec: {jwtRules: [{issuer: a, jwks: " + tokenKeys + ", audience: [x]}]}", all},
@@ -70,10 +74,12 @@ func TestClosedRequestAuthentications(t *testing.T) {
 		"no object":                  {tokenHead + "spec: [1]", all},
 		"a misspelt kind":            {strings.Replace(tokenHead, "RequestAuth", "RequestsAuth", 1) + "spec: {jwtRules: [" + sound + "]}", `{"jwtRules":[` + b + `]}`},
 		"a prefix of two lines":      {tokenHead + `spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', fromHeaders: [{name: x, prefix: "a\nb"}, {name: y, prefix: z}]}]}`, `{"jwtRules":[{"fromHeaders":[{"name":"x"},{"name":"y","prefix":"z"}]}]}`},
-		"nobody has judged":          {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', outputPayloadToHeader: ':path'}, " + sound + ", {issuer: c, jwks: 5}]}", `{"jwtRules":[{},` + b + `,{"issuer":"c"}]}`},
-		"keys nobody has judged":     {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"issuer":"a"},{"issuer":"c"}]}`},
-		"places nobody has judged":   {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', fromHeaders: [{name: x}, {prefix: y}, {name: ':path'}]}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"fromHeaders":[{"name":"x"}]},{"issuer":"c"}]}`},
-		"two of keys":                {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}]}", `{"jwtRules":[{"issuer":"a"}]}`},
+		"nobody has judged":          {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', outputPayloadToHeader: ':path'}, " + sound + ", {issuer: c, jwks: 5}]}", `{"jwtRules":[{},` + b + `,{"issuer":"c","jwks":"{}"}]}`},
+		"keys nobody has judged":     {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"issuer":"a","jwks":"{}"},{"issuer":"c","jwks":"{}"}]}`},
+		"places nobody has judged":   {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', fromHeaders: [{name: x}, {prefix: y}, {name: ':path'}]}, {issuer: c, jwks: 5}]}", `{"jwtRules":[{"fromHeaders":[{"name":"x"}]},{"issuer":"c","jwks":"{}"}]}`},
+		"keys of an address":         {tokenHead + "spec: {jwtRules: [{issuer: 'https://a.test', jwks: '{}'}, {issuer: 'https://b.test', jwks: 5}]}", `{"jwtRules":[{"issuer":"https://a.test","jwks":"{}"},{"issuer":"https://b.test","jwks":"{}"}]}`},
+		"an address of keys":         {tokenHead + "spec: {jwtRules: [{issuer: 'https://a.test'}, {issuer: b, jwks: x}]}", `{"jwtRules":[{"issuer":"https://a.test"},{"issuer":"b","jwks":"{}"}]}`},
+		"two of keys":                {tokenHead + "spec: {jwtRules: [{issuer: a, jwksUri: 'https://a.test', jwks: " + tokenKeys + "}]}", `{"jwtRules":[{"issuer":"a","jwks":"{}"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			items := Read([]byte(test.text))

@@ -1,4 +1,5 @@
-// Package keys fetches the JSON Web Key Sets that RequestAuthentications name by jwksUri.
+// Package keys fetches the JSON Web Key Sets that RequestAuthentications name by jwksUri, or by an issuer that has a
+// document with their address.
 //
 //	URIs that policies name ──▶ Plan: which one now ──▶ Fetcher ──▶ Know: what is served of each, and when it is next asked
 //	                                                      │ resolve ▶ judge each address ▶ dial the one that was judged

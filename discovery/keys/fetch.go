@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -18,6 +20,7 @@ const (
 	maxAnswer    = 256 << 10 // bytes
 	maxHeader    = 64 << 10  // bytes
 	maxRedirects = 3
+	maxURI       = 2048 // bytes of an address that a document names
 )
 
 // Fetcher asks for key sets. It keeps no connection.
@@ -45,14 +48,47 @@ func redirect(to *http.Request, way []*http.Request) error {
 	return nil
 }
 
-// Fetch asks for a key set once, as long as ctx lasts, and returns what Envoy takes of it.
+// Fetch asks for a key set once, as long as ctx lasts, and returns what Envoy takes of it. An address that ends like that of an
+// OpenID configuration has no keys: the document there names their address.
 func (f *Fetcher) Fetch(ctx context.Context, uri string) (string, error) {
+	body, err := f.get(ctx, uri, "")
+	if err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(uri); err == nil && strings.HasSuffix(u.Path, model.OpenIDConfiguration) {
+		var document struct {
+			Keys string `json:"jwks_uri"`
+		}
+		err := json.Unmarshal(body, &document)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("fetch keys of %s: the answer is no OpenID configuration: %w", u.Redacted(), err)
+		case document.Keys == "" || len(document.Keys) > maxURI:
+			return "", fmt.Errorf("fetch keys of %s: jwks_uri of the answer has %d bytes, want 1 to %d", u.Redacted(), len(document.Keys), maxURI)
+		}
+		uri = document.Keys
+		if body, err = f.get(ctx, uri, u.Scheme); err != nil {
+			return "", fmt.Errorf("read jwks_uri of %s: %w", u.Redacted(), err)
+		}
+	}
+	set, fault, _ := model.ReadKeySet(string(body))
+	if fault != "" {
+		return "", fmt.Errorf("fetch keys of %s: the answer %s", model.KeySetName(uri), fault)
+	}
+	return set, nil
+}
+
+// get returns the answer of an address, which a document of an address of this scheme has named, or a policy.
+func (f *Fetcher) get(ctx context.Context, uri, scheme string) ([]byte, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("fetch keys of %q: want http://HOST/… or https://HOST/…", uri)
+		return nil, fmt.Errorf("fetch keys of %q: want http://HOST/… or https://HOST/…", uri)
 	}
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("fetch keys of %s: %w", u.Redacted(), err)
+	fail := func(err error) ([]byte, error) {
+		return nil, fmt.Errorf("fetch keys of %s: %w", u.Redacted(), err)
+	}
+	if scheme == "https" && u.Scheme != scheme {
+		return fail(errors.New("an OpenID configuration that was fetched by https names it: want https"))
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
 	if err != nil {
@@ -78,9 +114,5 @@ func (f *Fetcher) Fetch(ctx context.Context, uri string) (string, error) {
 	if len(body) > maxAnswer {
 		return fail(fmt.Errorf("the answer has more than %d bytes", maxAnswer))
 	}
-	set, fault, _ := model.ReadKeySet(string(body))
-	if fault != "" {
-		return fail(fmt.Errorf("the answer %s", fault))
-	}
-	return set, nil
+	return body, nil
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	security "istio.io/api/security/v1beta1"
+
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -100,23 +102,56 @@ func TestFetch(t *testing.T) {
 			http.Redirect(w, r, "http://issuer.test/keys", http.StatusFound)
 		},
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pages[r.URL.Path](w, r) })
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page := pages[r.URL.Path]; page != nil {
+			page(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	})
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	secured = httptest.NewTLSServer(handler)
 	defer secured.Close()
+	document := func(path, text string) {
+		pages[path+model.OpenIDConfiguration] = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+	}
+	names := func(path, uri string) { document(path, fmt.Sprintf(`{"issuer": "x", "jwks_uri": %q}`, uri)) }
+	names("/named", server.URL+"/keys")
+	names("/secure", secured.URL+"/moved")
+	names("/lost", server.URL+"/missing")
+	names("/file", "file:///etc/passwd")
+	names("/long", "http://a.test/"+strings.Repeat("x", 2048))
+	names("/again", server.URL+"/named"+model.OpenIDConfiguration)
+	document("/none", "{}")
+	document("/number", `{"jwks_uri": 5}`)
+	document("/keys", set)
+	pages["/far"+model.OpenIDConfiguration] = pages["/round"]
+	pages["/large"+model.OpenIDConfiguration] = pages["/long"]
 	roots := x509.NewCertPool()
 	roots.AddCert(secured.Certificate())
 	for uri, want := range map[string]string{
 		server.URL + "/keys": "", secured.URL + "/keys": "", server.URL + "/moved": "",
-		server.URL + "/empty":   "has no key that Envoy knows",
-		server.URL + "/page":    "is no JSON Web Key Set",
-		server.URL + "/long":    "has more than 262144 bytes",
-		server.URL + "/missing": "the answer is 404 Not Found, want 200",
-		server.URL + "/round":   "there are more than 3",
-		secured.URL + "/plain":  "want https, as it began",
-		"file:///etc/passwd":    "want http://HOST/",
-		"https:///keys":         "want http://HOST/",
+		server.URL + "/empty":         "has no key that Envoy knows",
+		server.URL + "/page":          "is no JSON Web Key Set",
+		server.URL + "/long":          "has more than 262144 bytes",
+		server.URL + "/missing":       "the answer is 404 Not Found, want 200",
+		server.URL + "/round":         "there are more than 3",
+		secured.URL + "/plain":        "want https, as it began",
+		"file:///etc/passwd":          "want http://HOST/",
+		"https:///keys":               "want http://HOST/",
+		issuer(server.URL + "/named"): "", issuer(secured.URL + "/secure"): "", issuer(server.URL + "/secure/"): "",
+		issuer(secured.URL + "/named"):  "by https names it: want https",
+		issuer(server.URL + "/lost"):    model.OpenIDConfiguration + ": fetch keys of " + server.URL + "/missing: the answer is 404",
+		issuer(server.URL + "/file"):    "want http://HOST/",
+		issuer(server.URL + "/long"):    "jwks_uri of the answer has 2062 bytes, want 1 to 2048",
+		issuer(server.URL + "/again"):   "has no key that Envoy knows",
+		issuer(server.URL + "/none"):    "jwks_uri of the answer has 0 bytes",
+		issuer(server.URL + "/keys"):    "jwks_uri of the answer has 0 bytes",
+		issuer(server.URL + "/number"):  "is no OpenID configuration",
+		issuer(server.URL + "/far"):     "there are more than 3",
+		issuer(server.URL + "/large"):   "has more than 262144 bytes",
+		issuer(server.URL + "/missing"): "is 404 Not Found",
 	} {
 		got, err := New(roots, true).Fetch(t.Context(), uri)
 		if want == "" && (err != nil || got != taken) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -132,6 +167,9 @@ func TestFetch(t *testing.T) {
 		t.Errorf("of unknown roots: %v", err)
 	}
 }
+
+// issuer returns the address at which keys of an issuer are looked for.
+func issuer(of string) string { return model.KeyURI(&security.JWTRule{Issuer: of}) }
 
 // The last good keys stay across errors, however many; failures are repeated ever later, and good answers after twenty
 // minutes.

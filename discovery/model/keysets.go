@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,6 +16,22 @@ import (
 )
 
 // Key sets of issuers are objects that no user writes: a JWTRule that has a jwksUri and the keys that were fetched there.
+
+// OpenIDConfiguration is the path of the document in which an issuer names the address of its keys.
+const OpenIDConfiguration = "/.well-known/openid-configuration"
+
+// KeyURI returns the address from which the keys of a rule are fetched: its jwksUri, or that of its issuer's OpenID configuration;
+// "" for a rule that has its keys, or whose issuer has no address.
+func KeyURI(r *security.JWTRule) string {
+	if r.GetJwksUri() != "" || r.GetJwks() != "" {
+		return r.GetJwksUri()
+	}
+	u, err := url.Parse(r.GetIssuer())
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(r.GetIssuer(), "?#") {
+		return ""
+	}
+	return strings.TrimSuffix(r.GetIssuer(), "/") + OpenIDConfiguration
+}
 
 // KeySet returns the object for the keys that were fetched at an address.
 func KeySet(uri, keys string) *Object {
@@ -64,7 +81,7 @@ func KeyAddresses(groups iter.Seq[Group]) []KeyAddress {
 					if r.GetTimeout() != nil {
 						given = min(r.Timeout.AsDuration(), MaxKeyTimeout)
 					}
-					if at := (place{o.Namespace, r.GetJwksUri()}); at.uri != "" {
+					if at := (place{o.Namespace, KeyURI(r)}); at.uri != "" {
 						all[at] = max(all[at], given)
 					}
 				}
@@ -119,7 +136,7 @@ func (k keyed) join() *security.RequestAuthentication {
 func (m *Mesh) withKeys(o *Object, spec *security.RequestAuthentication) *security.RequestAuthentication {
 	in, some := keyed{spec: spec, keys: make([]string, len(spec.JwtRules))}, false
 	for i, r := range spec.JwtRules {
-		if uri := r.GetJwksUri(); uri != "" {
+		if uri := KeyURI(r); uri != "" {
 			in.keys[i] = m.keySets[uri]
 			some = some || in.keys[i] != ""
 		}

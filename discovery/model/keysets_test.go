@@ -65,6 +65,37 @@ func TestKeySets(t *testing.T) {
 	}
 }
 
+// Keys of a rule without any are looked for at its issuer, if that is an address.
+func TestKeysOfIssuers(t *testing.T) {
+	for want, rule := range map[string]*security.JWTRule{
+		"https://a.test/.well-known/openid-configuration":     {Issuer: "https://a.test"},
+		"http://b.test:80/x/.well-known/openid-configuration": {Issuer: "http://b.test:80/x/"},
+		"https://c.test/keys":                                 {Issuer: "https://c.test", JwksUri: "https://c.test/keys"},
+	} {
+		if got := model.KeyURI(rule); got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+	}
+	for _, issuer := range []string{"", "a.test", "someone@a.test", "https://", "https:///a", "ftp://a.test", "https://a.test?b", "https://a.test/#b", "https://a.test:x", "//a.test"} {
+		if got := model.KeyURI(&security.JWTRule{Issuer: issuer}); got != "" {
+			t.Errorf("of the issuer %q it is %q", issuer, got)
+		}
+	}
+	if got := model.KeyURI(&security.JWTRule{Issuer: "https://a.test", Jwks: "{}"}); got != "" {
+		t.Errorf("of a rule with keys it is %q", got)
+	}
+	const uri = "https://a.test/.well-known/openid-configuration"
+	tokens := object("RequestAuthentication", "shop/p", 1, &security.RequestAuthentication{JwtRules: []*security.JWTRule{{Issuer: "https://a.test"}}})
+	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{tokens}}}))
+	if notes := m.Notes(); len(notes) != 1 || notes[0].Path != "spec.jwtRules[0].issuer" || len(m.KeyAddresses()) != 1 || m.KeyAddresses()[0].URI != uri {
+		t.Errorf("before they are known, the notes are %v, of %v", notes, m.KeyAddresses())
+	}
+	m = m.Next(slices.Values([]model.Group{{Objects: []*model.Object{tokens, model.KeySet(uri, "1")}}}))
+	if got := m.Policies("shop", nil)[0].Tokens.JwtRules[0].Jwks; got != "1" || len(m.Notes()) > 0 {
+		t.Errorf("the keys are %q, the notes %v", got, m.Notes())
+	}
+}
+
 // A password in an address is in no name, and two addresses have two names.
 func TestKeySetNames(t *testing.T) {
 	one, two := model.KeySetName("https://u:secret@a.test/keys"), model.KeySetName("https://u:other@a.test/keys")

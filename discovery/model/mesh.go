@@ -38,7 +38,7 @@ type Mesh struct {
 	twins            map[string]int           // keys that several objects have, with how many further ones
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	policies         policies
-	keySets          map[string]string     // by jwksUri
+	keySets          map[string]string     // by KeyURI
 	keyAddresses     []KeyAddress          // those that policies name
 	questions        map[string][]Question // of issuers, by the namespace of gateways
 	settings         Settings

@@ -54,8 +54,12 @@ func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthenticati
 		return
 	}
 	for i, r := range p.JwtRules {
-		if uri := r.GetJwksUri(); uri != "" && j.mesh.keySets[uri] == "" {
-			j.note(NoKeys, meta, index("spec.jwtRules", i)+".jwksUri", "the keys at %s are not known yet: each token of %s is refused; /ready?verbose of discovery says why they could not be fetched", KeySetName(uri), r.Issuer)
+		if uri := KeyURI(r); uri != "" && j.mesh.keySets[uri] == "" {
+			field := ".jwksUri"
+			if r.GetJwksUri() == "" {
+				field = ".issuer"
+			}
+			j.note(NoKeys, meta, index("spec.jwtRules", i)+field, "the keys at %s are not known yet: each token of %s is refused; /ready?verbose of discovery says why they could not be fetched", KeySetName(uri), r.Issuer)
 		}
 	}
 	j.undeclared(meta, labels, "spec.jwtRules", "reaches the workload with whatever tokens and headers of claims it has")

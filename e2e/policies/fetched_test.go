@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// Keys of a jwksUri are fetched by discovery. A token passes once they are known, and still when their server is away.
+// Keys of a jwksUri, or of an issuer that has a document with their address, are fetched by discovery. A token passes once they are known, and still when their server is away.
 func TestKeysAreFetched(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -21,7 +21,11 @@ func TestKeysAreFetched(t *testing.T) {
 	var set atomic.Pointer[string]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	m.Check(err)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if set.Load() != nil && r.URL.Path == "/realm/.well-known/openid-configuration" {
+			fmt.Fprintf(w, `{"jwks_uri": "http://%s/keys"}`, r.Host)
+			return
+		}
 		if keys := set.Load(); keys != nil {
 			fmt.Fprint(w, *keys)
 			return
@@ -30,20 +34,27 @@ func TestKeysAreFetched(t *testing.T) {
 	})}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
-	m.authentication("all", fmt.Sprintf("{jwtRules: [{issuer: one.test, jwksUri: 'http://%s/keys'}]}", l.Addr()))
+	realm := "http://" + l.Addr().String() + "/realm" // an issuer only
+	open, forged := issuer{realm, one.key}, issuer{realm, two.key}
+	m.authentication("all", fmt.Sprintf("{jwtRules: [{issuer: one.test, jwksUri: 'http://%s/keys'}, {issuer: '%s'}]}", l.Addr(), realm))
 	m.ask("before the keys are known", 401, "/", bearer(one.token(t, nil))...)
+	m.ask("before an issuer's document is known", 401, "/", bearer(open.token(t, nil))...)
 	m.ask("no token", 200, "/")
 	keys := one.keys()
 	set.Store(&keys)
 	m.ask("once they are", 200, "/", bearer(one.token(t, nil))...)
+	m.ask("once the document is", 200, "/", bearer(open.token(t, nil))...)
 	m.ask("of another key", 401, "/", bearer(two.token(t, nil))...)
+	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.token(t, nil))...)
 	set.Store(nil)
 	m.Discovery.Stop(lab.StopLimit)
 	m.Check(m.Discovery.Restart())
 	m.policy("later", `{action: DENY, rules: [{to: [{operation: {paths: [/later]}}]}]}`)
 	m.ask("what discovery says since", 403, "/later")
 	m.ask("after a restart of discovery, without their server", 200, "/", bearer(one.token(t, nil))...)
+	m.ask("once the document is", 200, "/", bearer(open.token(t, nil))...)
 	m.ask("of another key", 401, "/", bearer(two.token(t, nil))...)
+	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.token(t, nil))...)
 }
 
 // After a restart of discovery that has kept nothing, an Envoy that comes back does not lose keys, not even for a moment.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,21 +16,32 @@ import (
 )
 
 func joinCommand() *cobra.Command {
-	var token, file string
+	var token, from, file string
 	cmd := &cobra.Command{
-		Use:   "join --token TOKEN",
+		Use:   "join --token-file FILE",
 		Short: "Give the agent another token for its certificate",
-		Long: `Write a token into the file of --caToken, as a whole, for its owner alone. A running agent that has no certificate reads it within a second, and
+		Long: `Write a token into the file of --caToken, as a whole, for its owner alone. With --token other users of the machine see it in the list of processes,
+not with --token-file. A running agent that has no certificate reads it within a second, and
 asks the authority again: Envoy is not restarted. What root writes is for the owner of the file before, or else of its directory, as the agent's
 user is; where others may write to the directory it is for root.`,
-		Example: "  agent join --token \"$(ssh discovery discovery token create --namespace shop --service-account web --once)\"",
+		Example: "  ssh discovery discovery token create --namespace shop --service-account web --once | agent join --token-file -",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				file = environ.Parse(os.Environ())["PILOTLIGHT_CA_TOKEN"]
 			}
+			if from != "" && token != "" {
+				return setting.Usage("agent", errors.New("--token and --token-file are given: want one of them"))
+			}
+			if from != "" {
+				text, err := readToken(cmd.InOrStdin(), from)
+				if err != nil {
+					return fmt.Errorf("read the token: %w", err)
+				}
+				token = text
+			}
 			if strings.TrimSpace(token) == "" || file == "" {
-				return setting.Usage("agent", errors.New("--token or --caToken is missing: want a token, and the file in which the agent looks for it"))
+				return setting.Usage("agent", errors.New("--token-file, --token or --caToken is missing: want a token, and the file in which the agent looks for it"))
 			}
 			user, err := replace(file, strings.TrimSpace(token)+"\n")
 			if err != nil {
@@ -40,8 +52,29 @@ user is; where others may write to the directory it is for root.`,
 		},
 	}
 	cmd.Flags().StringVar(&token, "token", "", "the token, as discovery token create prints it")
+	cmd.Flags().StringVar(&from, "token-file", "", "the file that has the token, - for standard input")
 	cmd.Flags().StringVar(&file, "caToken", "", "the file, as agent proxy has it ($PILOTLIGHT_CA_TOKEN)")
 	return cmd
+}
+
+// maxToken is the longest token that is read, in bytes.
+const maxToken = 64 << 10
+
+// readToken returns the content of a file, or of in for "-".
+func readToken(in io.Reader, path string) (string, error) {
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxToken+1))
+	if err == nil && len(text) > maxToken {
+		err = fmt.Errorf("%s: has more than %d bytes, want a token", path, maxToken)
+	}
+	return string(text), err
 }
 
 // replace writes a file of mode 0600 whole, or leaves the one before. It returns the user that may read it.

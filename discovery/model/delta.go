@@ -99,6 +99,9 @@ func (m *Mesh) moveServices(services []*Service) bool {
 		if m.counts(s) && !m.respend(s.Namespace, m.costOf(claims[i]), m.costOf(s)) {
 			return false
 		}
+		if m.movesDoors(claims[i], s) {
+			return false
+		}
 		m.moveEndpoints(claims[i], s)
 		claims[i] = s
 		moved[s.key()] = s

@@ -128,6 +128,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.addVirtualServices(rules)
 	next.settings.fill()
 	next.indexGiven()
+	next.indexDoors(m)
 	next.indexOwners()
 	next.indexPeers(m)
 	next.indexLabels()

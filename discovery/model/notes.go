@@ -47,6 +47,7 @@ func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	j.locals()
 	j.foreignBinds()
 	j.keptAtHome()
+	j.leadToDoors()
 	now.proxies = j.aboutProxies(last.verdicts(m))
 	j.lentKeys()
 	now.examined = j.examined

@@ -21,6 +21,11 @@ type Settings struct {
 	// same in every generation too.
 	LoopbackEndpoints bool
 
+	// Listeners are the addresses at which discovery admits callers by certificates, as IP:PORT with commas. They are the same in every
+	// generation; Doors, which the mesh sets, has what leads to them.
+	Listeners string
+	Doors     *Doors
+
 	// Bounds, if not nil, are other ones of what a namespace gives to others. They are the same in every generation.
 	Bounds *Bounds
 
@@ -29,7 +34,7 @@ type Settings struct {
 
 // constant returns the settings that are the same in every generation.
 func (s Settings) constant() Settings {
-	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints, Bounds: s.Bounds, Release: s.Release}
+	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints, Listeners: s.Listeners, Bounds: s.Bounds, Release: s.Release}
 }
 
 func (s *Settings) fill() {

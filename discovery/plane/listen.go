@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 )
@@ -63,4 +65,24 @@ func addressOf(l net.Listener) string {
 		return ""
 	}
 	return l.Addr().String()
+}
+
+// certified returns the addresses at which callers are admitted by certificates, as IP:PORT with commas: each address of the machine where
+// the listener has all.
+func (l listeners) certified() string {
+	if l.secure == nil {
+		return ""
+	}
+	at, err := netip.ParseAddrPort(l.secure.Addr().String())
+	if err != nil || !at.Addr().IsUnspecified() {
+		return l.secure.Addr().String()
+	}
+	var out []string
+	all, _ := net.InterfaceAddrs() // without them the handshake still refuses such connections
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			out = append(out, netip.AddrPortFrom(p.Addr(), at.Port()).String())
+		}
+	}
+	return strings.Join(out, ",")
 }

@@ -115,7 +115,7 @@ func (p *Plane) joinSources() {
 	p.store = c.files(ingresses)
 	p.server = &discovery.Server{
 		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
-		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback, Release: version.Get().Version},
+		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback, Listeners: p.ports.certified(), Release: version.Get().Version},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
 		Debounce: c.Debounce, Patience: c.Patience, Required: c.required, Log: c.Log,
 	}

@@ -10,6 +10,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -135,7 +136,20 @@ func (t target) reachable() []candidate {
 // selects reports whether an endpoint is one of the target, wherever it is.
 func (t target) selects(e model.Endpoint) bool {
 	return model.Selects(t.subset.GetLabels(), e.Labels) && e.PortOn(t.port) != 0 &&
-		(!t.service.NodeLocal || t.view.Node == "" || e.Node == t.view.Node) && !t.view.withheld(t.service, e, t.port, t.same, t.mesh)
+		(!t.service.NodeLocal || t.view.Node == "" || e.Node == t.view.Node) && !t.view.withheld(t.service, e, t.port, t.same, t.mesh) &&
+		!(t.mesh.Doors.Lead(e.Address, e.PortOn(t.port)) && t.lends(e))
+}
+
+// lends reports whether the cluster shows an endpoint a certificate that may be the proxy's own: of files too, unless the root namespace names them.
+func (t target) lends(e model.Endpoint) bool {
+	switch tls := t.policy.tls; tls.GetMode() {
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		return true
+	case networking.ClientTLSSettings_MUTUAL:
+		return tls.CredentialName == "" && t.service.Namespace != t.mesh.RootNamespace()
+	default:
+		return t.mutual(e)
+	}
 }
 
 // healthStatus returns an endpoint's health as Envoy's status. Envoy treats UNKNOWN as healthy.

@@ -191,3 +191,86 @@ func TestNothingWithheldCostsNothing(t *testing.T) {
 		t.Error("views of two addresses differ though no endpoint has one of them")
 	}
 }
+
+// No cluster that shows a certificate of the mesh has an endpoint at an address of discovery's: its listener, or the Service, cluster IP, name and
+// replicas behind which it is. Bytes, and TLS that the client itself speaks, pass, so that machines join through a gateway; another
+// tenant's Pod is not discovery's because a third lists both.
+func TestNoCertificateIsShownToDiscovery(t *testing.T) {
+	const istio, mutual, simple = networking.ClientTLSSettings_ISTIO_MUTUAL, networking.ClientTLSSettings_MUTUAL, networking.ClientTLSSettings_SIMPLE
+	discovery := &model.Service{
+		Registry: "Kubernetes", Host: "discovery.istio-system.svc.cluster.local", Namespace: "istio-system", Resolution: model.ResolutionStatic, Addresses: []string{"10.96.0.5"},
+		Ports:     []model.Port{{Name: "xds", Number: 443, Target: 15012, Protocol: model.TCP}, {Name: "metrics", Number: 15014, Protocol: model.HTTP}},
+		Endpoints: []model.Endpoint{{Address: "10.0.0.5"}, {Address: "10.0.0.6"}},
+	}
+	lure := &model.Service{
+		Registry: "Kubernetes", Host: "lure.evil.svc.cluster.local", Namespace: "evil", Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(15012)},
+		Endpoints: []model.Endpoint{{Address: "10.0.0.5"}, {Address: "10.0.0.99"}},
+	}
+	for name, row := range map[string]struct {
+		address   string
+		port      uint32
+		namespace string
+		tls       *networking.ClientTLSSettings
+		label     bool
+		gone      bool
+	}{
+		"its listener":               {"10.0.0.5", 15012, "evil", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"another form of it":         {"::ffff:10.0.0.5", 15012, "evil", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"a replica":                  {"10.0.0.6", 15012, "evil", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"its cluster IP":             {"10.96.0.5", 443, "evil", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"its name":                   {"Discovery.istio-system.svc.cluster.local.", 443, "evil", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"automatically":              {"10.0.0.5", 15012, "evil", nil, true, true},
+		"in the root namespace":      {"10.0.0.5", 15012, "istio-system", &networking.ClientTLSSettings{Mode: istio}, false, true},
+		"certificates of files":      {"10.0.0.5", 15012, "evil", &networking.ClientTLSSettings{Mode: mutual, ClientCertificate: "/a", PrivateKey: "/b"}, false, true},
+		"files of the operator":      {"10.0.0.5", 15012, "istio-system", &networking.ClientTLSSettings{Mode: mutual, ClientCertificate: "/a", PrivateKey: "/b"}, false, false},
+		"a secret":                   {"10.0.0.5", 15012, "evil", &networking.ClientTLSSettings{Mode: mutual, CredentialName: "a"}, false, false},
+		"without a certificate":      {"10.0.0.5", 15012, "evil", &networking.ClientTLSSettings{Mode: simple}, false, false},
+		"bytes":                      {"10.0.0.5", 15012, "istio-system", nil, false, false},
+		"its monitoring port":        {"10.0.0.5", 15014, "evil", &networking.ClientTLSSettings{Mode: istio}, false, false},
+		"another Pod":                {"10.0.0.7", 15012, "evil", &networking.ClientTLSSettings{Mode: istio}, false, false},
+		"a Pod that a tenant listed": {"10.0.0.99", 15012, "bank", &networking.ClientTLSSettings{Mode: istio}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &model.Service{
+				Host: "way.test", Namespace: row.namespace, Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(row.port)},
+				Endpoints: []model.Endpoint{{Address: row.address, Proxied: row.label}},
+			}
+			if strings.Contains(row.address, "svc") {
+				s.Resolution = model.ResolutionDNS
+			}
+			group := model.Group{Services: []*model.Service{s, discovery, lure}}
+			if row.tls != nil {
+				group.Objects = []*model.Object{{
+					Meta: model.Meta{Kind: "DestinationRule", Namespace: row.namespace, Name: "way"},
+					Spec: &networking.DestinationRule{Host: "way.test", TrafficPolicy: &networking.TrafficPolicy{Tls: row.tls}},
+				}}
+			}
+			m := model.NewOf(model.Settings{Domain: model.DefaultDomain, Listeners: "10.0.0.5:15012,127.0.0.1:15012"}, slices.Values([]model.Group{group}))
+			for _, role := range []node.Role{node.Router, node.Sidecar} {
+				v := proxyAt(m, role, "edge", "10.9.9.9")
+				v.Identity.Certified = true
+				in := inputsOf(m, s, m.Scope("edge", nil).DestinationRule(s), &v, false)
+				made := in.clusters()
+				n := 0
+				for _, a := range made.Endpoints {
+					n += len(a.Endpoints)
+				}
+				for _, c := range made.Clusters {
+					n += len(c.GetLoadAssignment().GetEndpoints())
+				}
+				if (n == 0) != row.gone {
+					t.Errorf("%v: %d groups of endpoints, gone: %v", role, n, row.gone)
+				}
+			}
+			noted := 0
+			for _, note := range m.Notes() {
+				if note.Code == model.LocalEndpoint && strings.Contains(note.Message, "leads to discovery") && strings.Contains(note.Message, "way.test") {
+					noted++
+				}
+			}
+			if row.gone && row.namespace != "istio-system" && noted != 1 {
+				t.Errorf("%d notes, want one", noted)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -47,27 +48,37 @@ func TestASharedGatewayLendsNoIdentity(t *testing.T) {
 	s.Check(err)
 
 	const mutual = `{mode: MUTUAL, clientCertificate: %[1]s/cert-chain.pem, privateKey: %[1]s/key.pem, caCertificates: %[2]s, subjectAltNames: [localhost]}`
-	kinds := []struct{ name, protocol, labels, tls string }{
-		{"grpc-mutual", "GRPC", "{}", "{mode: ISTIO_MUTUAL}"},
-		{"grpc-label", "GRPC", "{security.istio.io/tlsMode: istio}", ""},
-		{"http-label", "HTTP", "{security.istio.io/tlsMode: istio}", ""},
-		{"grpc-files", "GRPC", "{}", fmt.Sprintf(mutual, files, roots)},
-		{"http-files", "HTTP", "{}", fmt.Sprintf(mutual, files, roots)},
-		{"simple", "HTTP", "{}", fmt.Sprintf("{mode: SIMPLE, caCertificates: %s, subjectAltNames: [localhost]}", roots)}, // shows that the way itself is open
+	hidden := forward(t, secure) // as address translation that discovery does not know
+	direct := "127.0.0.77:" + port
+	kinds := []struct{ name, protocol, labels, tls, at string }{
+		{"grpc-mutual", "GRPC", "{}", "{mode: ISTIO_MUTUAL}", hidden},
+		{"grpc-label", "GRPC", "{security.istio.io/tlsMode: istio}", "", hidden},
+		{"http-label", "HTTP", "{security.istio.io/tlsMode: istio}", "", hidden},
+		{"grpc-files", "GRPC", "{}", fmt.Sprintf(mutual, files, roots), hidden},
+		{"http-files", "HTTP", "{}", fmt.Sprintf(mutual, files, roots), hidden},
+		{"grpc-direct", "GRPC", "{}", "{mode: ISTIO_MUTUAL}", direct},
+		{"label-direct", "HTTP", "{security.istio.io/tlsMode: istio}", "", direct},
+		{"files-direct", "HTTP", "{}", fmt.Sprintf(mutual, files, roots), direct},
+		{"simple", "HTTP", "{}", fmt.Sprintf("{mode: SIMPLE, caCertificates: %s, subjectAltNames: [localhost]}", roots), direct}, // shows that the way itself is open
 	}
 	var text strings.Builder
 	for _, k := range kinds {
+		host, number, _ := strings.Cut(k.at, ":")
+		location := "EXTERNAL"
+		if k.labels != "{}" { // by automatic mutual TLS, which leads to services of the mesh only
+			location = "INTERNAL"
+		}
 		fmt.Fprintf(&text, `
 ServiceEntry %[1]s
   hosts: [%[1]s.test]
   resolution: STATIC
-  location: MESH_EXTERNAL
+  location: MESH_%[6]s
   ports: [{number: 15012, name: p, protocol: %[2]s}]
-  endpoints: [{address: 127.0.0.77, ports: {p: %[3]s}, labels: %[4]s}]
+  endpoints: [{address: %[5]s, ports: {p: %[3]s}, labels: %[4]s}]
 VirtualService %[1]s
   hosts: [%[1]s.test]
   gateways: [istio-ingress/gw]
-  http: [{route: [{destination: {host: %[1]s.test, port: {number: 15012}}}]}]`, k.name, k.protocol, port, k.labels)
+  http: [{route: [{destination: {host: %[1]s.test, port: {number: 15012}}}]}]`, k.name, k.protocol, number, k.labels, host, location)
 		if k.tls != "" {
 			fmt.Fprintf(&text, "\nDestinationRule %[1]s\n  host: %[1]s.test\n  trafficPolicy: {tls: %[2]s}", k.name, k.tls)
 		}
@@ -115,6 +126,11 @@ VirtualService %[1]s
 			}
 		})
 	}
+	clusters, err := lab.Get("http://" + s.agent.Admin + "/clusters?filter=direct.test")
+	s.Check(err)
+	if strings.Contains(clusters, direct) || !strings.Contains(clusters, "direct.test") {
+		t.Errorf("the gateway has an endpoint at discovery's address, or no cluster:\n%s", clusters)
+	}
 	if log := s.Discovery.Log(); !strings.Contains(log, "connection refused at the secure port") {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
@@ -134,4 +150,34 @@ func request(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// forward returns an address at which connections go on to another one.
+func forward(t *testing.T, to string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.76:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(way[0], way[1])
+					_ = way[0].Close()
+				}()
+			}
+		}
+	}()
+	return l.Addr().String()
 }

@@ -11,6 +11,7 @@ import (
 	typev1beta1 "istio.io/api/type/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A policy that a server sends with an error, or of which only the name can be read, is closed for what it may have named: mutual TLS alone, nobody
@@ -50,12 +51,13 @@ func TestBrokenPolicies(t *testing.T) {
 		},
 		"RequestAuthentication": {
 			map[string]proto.Message{
-				"keys that are none": &security.RequestAuthentication{Selector: web, JwtRules: []*security.JWTRule{{Issuer: "a", Jwks: "{}"}}},
+				"keys that are none": &security.RequestAuthentication{Selector: web, JwtRules: []*security.JWTRule{{Issuer: "https://a.test", Jwks: "{}"}}},
 				"a newer field":      strange(&security.RequestAuthentication{Selector: web}),
 			},
 			func(spec any) bool {
 				rules := spec.(*security.RequestAuthentication).JwtRules
-				return len(rules) == 1 && rules[0].Jwks == "" && rules[0].JwksUri == ""
+				_, fault, _ := model.ReadKeySet(rules[0].GetJwks())
+				return len(rules) == 1 && fault != "" && model.KeyURI(rules[0]) == ""
 			},
 		},
 	} {

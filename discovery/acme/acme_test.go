@@ -131,7 +131,7 @@ func TestSetsAreShared(t *testing.T) {
 		g := gateway(namespace, "g", "gw")
 		for i := range n {
 			spec := g.Spec.(*networking.Gateway)
-			spec.Servers = append(spec.Servers, server(uint32(1000+i), "lets", fmt.Sprintf("%s%04d.test", namespace, i)))
+			spec.Servers = append(spec.Servers, server(uint32(1000+i%100), "lets", fmt.Sprintf("%s%04d.test", namespace, i)))
 			spec.Servers[i].Port.Name = fmt.Sprint(i)
 		}
 		return g

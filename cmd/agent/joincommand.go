@@ -34,7 +34,7 @@ user is; where others may write to the directory it is for root.`,
 				return setting.Usage("agent", errors.New("--token and --token-file are given: want one of them"))
 			}
 			if from != "" {
-				text, err := readToken(cmd.InOrStdin(), from)
+				text, err := readToken(cmd.InOrStdin(), from, cmd.PrintErrf)
 				if err != nil {
 					return fmt.Errorf("read the token: %w", err)
 				}
@@ -60,14 +60,21 @@ user is; where others may write to the directory it is for root.`,
 // maxToken is the longest token that is read, in bytes.
 const maxToken = 64 << 10
 
-// readToken returns the content of a file, or of in for "-".
-func readToken(in io.Reader, path string) (string, error) {
+// readToken returns the content of a file, or of in for "-". It warns of a file that all users of the machine may read.
+func readToken(in io.Reader, path string, warn func(format string, args ...any)) (string, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
 			return "", err
 		}
 		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return "", err
+		}
+		if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o004 != 0 {
+			warn("warning: %s: has mode %04o, so all users of the machine may read the token: chmod 600 %s\n", path, mode.Perm(), path)
+		}
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxToken+1))

@@ -203,7 +203,7 @@ func TestRejectedConfiguration(t *testing.T) {
 			busy := p.listen()
 			p.clusters(p.good)
 			p.listeners(tcpListener("busy", busy, "good"))
-			p.await("unready", unready("ListenersBound: Error adding/updating listener(s) busy: cannot bind '"+busy+"'"))
+			p.await("unready", unready("ListenersBound: Envoy cannot listen at "+busy+": process "))
 		},
 		"no listeners are sent, which is no fault": func(p *pupil) {
 			p.clusters(p.good)

@@ -218,20 +218,29 @@ func (g ground) enter(n int, mayMake bool) (*Slot, error) {
 		s.opened, s.dir = dir, throughFd(dir)
 		return s, nil
 	}
-	made, err := makeDir(s.name)
+	dir, made, err := openOwn(s.name)
 	if err != nil {
 		return nil, err
 	}
 	s.dir, s.made = s.name, made
-	dir, err := os.OpenFile(s.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	err = checkDir(dir)
-	if err == nil && (sockets{room: room{s.dir, newToken()}}).check() != nil {
+	if (sockets{room: room{s.dir, newToken()}}).check() != nil {
 		err = s.shorten(dir)
 	}
 	return s, errors.Join(err, dir.Close())
+}
+
+// openOwn opens a directory that checkDir takes, and makes it if it is missing; see makeDir.
+func openOwn(path string) (dir *os.File, made []string, err error) {
+	if made, err = makeDir(path); err != nil {
+		return nil, nil, err
+	}
+	if dir, err = os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0); err != nil {
+		return nil, nil, err
+	}
+	if err := checkDir(dir); err != nil {
+		return nil, nil, errors.Join(err, dir.Close())
+	}
+	return dir, made, nil
 }
 
 // shorten replaces the path of a slot, which is too long for sockets, by the path through its descriptor, if there is

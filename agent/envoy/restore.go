@@ -39,18 +39,8 @@ func (s *Slot) restoreDir() error {
 }
 
 func remakeDir(path string) (*os.File, error) {
-	if _, err := makeDir(path); err != nil {
-		return nil, err
-	}
-	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkDir(dir); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	return dir, nil
+	dir, _, err := openOwn(path)
+	return dir, err
 }
 
 // replaceMoved has the descriptor of a directory lead to the one at its path, if that is another or none: open makes or opens it.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,20 +28,6 @@ func (s *standalone) awaitReadiness(code int, text string) error {
 		}
 		return err
 	})
-}
-
-// An Envoy whose admin socket was removed cannot be asked: it is unready, and replaced.
-func TestLongTheAdminSocketIsRemoved(t *testing.T) {
-	t.Parallel()
-	s := startStandalone(t)
-	pid := s.pid("serving")
-	sockets, err := filepath.Glob(filepath.Join(s.ConfigPath, "admin-rev0-*.sock"))
-	s.must(err)
-	s.must(os.Remove(sockets[0]))
-	s.must(s.awaitReadiness(http.StatusServiceUnavailable, "nobody listens at its admin"))
-	s.must(s.awaitStatus(lab.StopLimit, "another Envoy that serves", func(a agentStatus) bool {
-		return a.Ready && a.servedByAnother(pid)
-	}))
 }
 
 // An Envoy whose listeners somebody else has closed is not ready.

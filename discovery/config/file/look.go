@@ -17,13 +17,12 @@ func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) 
 	}
 	var names, deleted []string
 	for _, name := range c.Paths {
-		if !named(filepath.Base(name)) && name != path {
-			continue
-		}
-		if _, err := os.Lstat(name); err == nil {
-			names = append(names, name)
-		} else if s.knows(name) {
+		_, err := os.Lstat(name)
+		switch {
+		case err != nil && s.knows(name):
 			deleted = append(deleted, name)
+		case err == nil && (named(filepath.Base(name)) || name == path):
+			names = append(names, name)
 		}
 	}
 	return look{files: s.read(names, now), deleted: deleted}, nil
@@ -62,10 +61,11 @@ func (s *state) lookAtAll(path string, now time.Time) (look, error) {
 		}
 		changed = append(changed, name)
 	}
-	for _, b := range l.blocked {
-		there[b.Name] = true
+	others := append(l.blocked, l.passed.found...)
+	for _, f := range others {
+		there[f.Name] = true
 	}
-	out := look{files: append(s.read(changed, now), parse(s.file, l.blocked)...)}
+	out := look{files: append(s.read(changed, now), parse(s.file, others)...)}
 	for name := range s.known {
 		if !there[name] && !slices.ContainsFunc(l.blocked, func(b File) bool { return strings.HasPrefix(name, b.Name+"/") }) {
 			out.deleted = append(out.deleted, name)

@@ -19,6 +19,7 @@ type File struct {
 	Stat Stat
 	Err  error // why there is no Data
 
+	Passed     error // why it is passed over, though it looks like configuration: it was not read
 	Unfinished bool // a process is writing it, so it was not read
 }
 
@@ -57,7 +58,7 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 		}
 		p := &parsed{name: f.Name, stat: f.Stat}
 		out[i] = p
-		if f.Err != nil || f.Unfinished {
+		if f.Err != nil || f.Passed != nil || f.Unfinished {
 			p.unfinished = f.Unfinished
 			continue
 		}
@@ -75,6 +76,9 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 	for i, f := range files {
 		if !f.Unfinished {
 			out[i].resolve(last(f.Name), f.Err)
+		}
+		if f.Passed != nil {
+			out[i].problems = []config.Problem{{File: f.Name, Severity: config.Warning, Message: f.Passed.Error()}}
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
@@ -43,9 +44,14 @@ func (p Paths) ReadFiles(stdin io.Reader) (Contents, error) {
 		return Contents{}, err
 	}
 	objects, problems := Check(files)
-	if len(objects)+len(problems) == 0 && len(p.Objects) > 0 {
-		return Contents{}, fmt.Errorf("%s: %s", strings.Join(p.Objects, ", "), NoObject)
+	if len(objects) == 0 && len(problems) == countPassed(files) && len(p.Objects) > 0 {
+		faults := []error{fmt.Errorf("%s: %s", strings.Join(p.Objects, ", "), NoObject)}
+		for _, p := range problems {
+			faults = append(faults, fmt.Errorf("%s: %s", p.File, p.Message))
+		}
+		return Contents{}, errors.Join(faults...)
 	}
+	files = slices.DeleteFunc(files, func(f File) bool { return f.Passed != nil })
 	out := Contents{Files: files}
 	for _, path := range empty {
 		out.Empty = append(out.Empty, config.Problem{File: path, Severity: config.Warning, Message: NoObject})
@@ -76,7 +82,10 @@ func Stream(paths []string, stdin io.Reader) ([]byte, error) {
 	faults := []error{err}
 	var all [][]byte
 	for _, f := range files {
-		if f.Err != nil {
+		switch {
+		case f.Passed != nil:
+			continue
+		case f.Err != nil:
 			faults = append(faults, fmt.Errorf("%s: %w", f.Name, f.Err))
 		}
 		all = append(all, f.Data)
@@ -93,9 +102,19 @@ func readEach(paths []string, stdin io.Reader) (files []File, empty []string, er
 			continue
 		}
 		found, err := Read(path)
-		if files, faults = append(files, found...), append(faults, err); err == nil && len(found) == 0 {
+		if files, faults = append(files, found...), append(faults, err); err == nil && len(found) == countPassed(found) {
 			empty = append(empty, path)
 		}
 	}
 	return files, empty, errors.Join(faults...)
+}
+
+// countPassed is how many of the files are passed over: each of them has one problem, and no object.
+func countPassed(files []File) (n int) {
+	for _, f := range files {
+		if f.Passed != nil {
+			n++
+		}
+	}
+	return n
 }

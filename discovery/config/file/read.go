@@ -43,7 +43,7 @@ func (s Stat) same(o Stat) bool {
 }
 
 // Read returns the configuration files of a directory and of all below it by name, or the one file that path is. A file
-// that cannot be read is among them with its error; if Read itself returns an error, the state of the files is unknown.
+// that cannot be read, or is passed over, is among them with the reason; if Read itself returns an error, the state of the files is unknown.
 func Read(path string) ([]File, error) {
 	l, err := list(path)
 	if err != nil {
@@ -59,13 +59,14 @@ func Read(path string) ([]File, error) {
 		total += int64(len(f.Data))
 		files = append(files, f)
 	}
-	return append(files, l.blocked...), nil
+	return append(append(files, l.blocked...), l.passed.found...), nil
 }
 
 // listing is the content of a directory and of all below it.
 type listing struct {
 	names   []string // of files, sorted
 	blocked []File   // directories that cannot be read, each with its error
+	passed  passes   // files that are left out, though they look like configuration
 }
 
 // list looks for configuration files. Hidden files and directories are left out: they belong to editors, version
@@ -81,7 +82,7 @@ func list(path string) (listing, error) {
 	if _, err := os.ReadDir(path); err != nil {
 		return listing{}, fmt.Errorf("read configuration: %w", err)
 	}
-	var l listing
+	l := listing{passed: passes{left: maxPassed}}
 	known := map[[2]uint64]bool{}
 	for todo := []string{path}; len(todo) > 0; {
 		links := l.walk(todo, known)
@@ -114,6 +115,8 @@ func (l *listing) walk(todo []string, known map[[2]uint64]bool) (links []string)
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			switch {
+			case strings.HasPrefix(e.Name(), ".") && e.IsDir():
+				l.passed.hidden(path)
 			case strings.HasPrefix(e.Name(), "."):
 			case e.IsDir():
 				todo = append(todo, path)
@@ -121,6 +124,8 @@ func (l *listing) walk(todo []string, known map[[2]uint64]bool) (links []string)
 				links = append(links, path)
 			case named(e.Name()):
 				l.names = append(l.names, path)
+			default:
+				l.passed.name(path)
 			}
 		}
 	}

@@ -234,7 +234,7 @@ var rules = []rule{
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/overview internal/local", why: "pages show what the streams and the mesh are"},
-	{who: "discovery/page", only: "discovery/ads discovery/model discovery/overview", why: "the page shows facts that the plane hands over: it asks no other part"},
+	{who: "discovery/page", only: "discovery/ads discovery/model discovery/overview internal/room", why: "the page shows facts that the plane hands over, and asks no other part; which browser makes room is for every port the same"},
 	{who: "discovery/overview", only: "discovery/ads discovery/ads/protocol discovery/model discovery/secret", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
 	{who: "discovery/client", only: "discovery/explain internal/binding internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},

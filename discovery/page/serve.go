@@ -38,7 +38,7 @@ type Page struct {
 	Facts  func() Facts
 	Faults func() []string // as in Facts; told at each beat, for they change without a ring
 
-	readers chan struct{}
+	readers readers
 	turn    chan struct{}
 	ended   chan struct{}
 }
@@ -46,7 +46,7 @@ type Page struct {
 // New returns a Page.
 func New(bell *Bell, facts func() Facts, faults func() []string) *Page {
 	return &Page{
-		Bell: bell, Facts: facts, Faults: faults, readers: make(chan struct{}, maxReaders), turn: make(chan struct{}, 1), ended: make(chan struct{}),
+		Bell: bell, Facts: facts, Faults: faults, turn: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
 
@@ -134,13 +134,12 @@ func digest(faults []string) string {
 
 // events tells a browser when something has changed.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
-	select {
-	case p.readers <- struct{}{}:
-		defer func() { <-p.readers }()
-	default:
-		http.Error(w, fmt.Sprintf("%d pages are open already", maxReaders), http.StatusServiceUnavailable)
+	who, ctx := p.readers.enter(r.Context(), r.RemoteAddr)
+	if who == nil {
+		http.Error(w, fmt.Sprintf("%d pages are open already, none of which may be closed for another one of this address", maxReaders), http.StatusServiceUnavailable)
 		return
 	}
+	defer p.readers.exit(who)
 	header(w, "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
@@ -151,7 +150,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	next := p.Bell.Next()
 	for ok := send("retry: 1000\n" + changed); ok; {
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		case <-p.ended:
 			return
@@ -161,7 +160,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 			next = p.Bell.Next() // before the event: what changes while it is sent is told by the next one
 			ok = send(changed)
 			select {
-			case <-r.Context().Done():
+			case <-ctx.Done():
 				return
 			case <-p.ended:
 				return

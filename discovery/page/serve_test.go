@@ -206,6 +206,39 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
+// The address with the most open pages makes room for those of others, and takes no place from them.
+func TestReadersOfManyAddresses(t *testing.T) {
+	var r readers
+	enter := func(address string) (*browser, context.Context) { return r.enter(t.Context(), address) }
+	friend, friendly := enter("10.0.0.1:1")
+	var greedy []context.Context
+	for len(r.open) < maxReaders {
+		_, ctx := enter("[fd00::1]:1")
+		greedy = append(greedy, ctx)
+	}
+	if who, _ := enter("[fd00::2]:1"); who != nil {
+		t.Error("one more of the same network is let in")
+	}
+	for _, address := range []string{"10.0.0.2:1", "10.0.0.3:1", "[::ffff:10.0.0.3]:1", "10.0.0.1:2", "@"} {
+		if who, ctx := enter(address); who == nil || ctx.Err() != nil {
+			t.Errorf("%s is refused, though one address has most places", address)
+		}
+	}
+	left := 0
+	for _, ctx := range greedy {
+		if ctx.Err() != nil {
+			left++
+		}
+	}
+	if left != 5 || friendly.Err() != nil || len(r.open) != maxReaders {
+		t.Errorf("%d of the greedy left, want 5; the friend: %v; %d are open", left, friendly.Err(), len(r.open))
+	}
+	r.exit(friend)
+	if who, _ := enter("[fd00::3]:1"); who == nil || len(r.open) != maxReaders {
+		t.Errorf("a place that became free is not given: %d are open", len(r.open))
+	}
+}
+
 // The page is made by turns: a client that does not read its answer holds none.
 func TestTurns(t *testing.T) {
 	p := New(&Bell{}, func() Facts { return Facts{} }, none)

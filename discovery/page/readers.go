@@ -1,0 +1,54 @@
+package page
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/pilotlight/pilotlight/internal/room"
+)
+
+// readers are the open streams of events, the oldest first. The source with the most of them makes room for another one, as package
+// room says.
+type readers struct {
+	mu   sync.Mutex
+	open []*browser
+}
+
+type browser struct {
+	source netip.Prefix
+	leave  context.CancelFunc
+}
+
+// enter adds a reader from an address, host:port. It returns nil if another of the same source would have to leave for it; the
+// context is done when the reader has to leave.
+func (r *readers) enter(ctx context.Context, address string) (*browser, context.Context) {
+	from, _ := netip.ParseAddrPort(address) // of a Unix socket there is none: they are one source
+	next := &browser{source: room.SourceOf(from.Addr().Unmap())}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.open) >= maxReaders {
+		guests := make([]room.Guest, 0, len(r.open)+1)
+		for _, o := range append(slices.Clone(r.open), next) {
+			guests = append(guests, room.Guest{Source: o.source, Served: true})
+		}
+		i := room.Victim(guests, room.Lasts)
+		if i == len(r.open) {
+			return nil, nil
+		}
+		r.open[i].leave()
+		r.open = slices.Delete(r.open, i, i+1)
+	}
+	ctx, next.leave = context.WithCancel(ctx)
+	r.open = append(r.open, next)
+	return next, ctx
+}
+
+// exit removes a reader that has ended.
+func (r *readers) exit(who *browser) {
+	who.leave()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = slices.DeleteFunc(r.open, func(o *browser) bool { return o == who })
+}

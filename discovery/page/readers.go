@@ -9,8 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/room"
 )
 
-// readers are the open streams of events, the oldest first. The source with the most of them makes room for another one, as package
-// room says.
+// readers are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of the source
+// with the most of them ends, as package room says. Its browser opens another one a second later.
 type readers struct {
 	mu   sync.Mutex
 	open []*browser
@@ -21,8 +21,7 @@ type browser struct {
 	leave  context.CancelFunc
 }
 
-// enter adds a reader from an address, host:port. It returns nil if another of the same source would have to leave for it; the
-// context is done when the reader has to leave.
+// enter adds a reader from an address, host:port. The context is done when it has to leave.
 func (r *readers) enter(ctx context.Context, address string) (*browser, context.Context) {
 	from, _ := netip.ParseAddrPort(address) // of a Unix socket there is none: they are one source
 	next := &browser{source: room.SourceOf(from.Addr().Unmap())}
@@ -33,10 +32,7 @@ func (r *readers) enter(ctx context.Context, address string) (*browser, context.
 		for _, o := range append(slices.Clone(r.open), next) {
 			guests = append(guests, room.Guest{Source: o.source, Served: true})
 		}
-		i := room.Victim(guests, room.Lasts)
-		if i == len(r.open) {
-			return nil, nil
-		}
+		i := room.Victim(guests, room.Ends)
 		r.open[i].leave()
 		r.open = slices.Delete(r.open, i, i+1)
 	}

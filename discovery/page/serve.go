@@ -135,10 +135,6 @@ func digest(faults []string) string {
 // events tells a browser when something has changed.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	who, ctx := p.readers.enter(r.Context(), r.RemoteAddr)
-	if who == nil {
-		http.Error(w, fmt.Sprintf("%d pages are open already, none of which may be closed for another one of this address", maxReaders), http.StatusServiceUnavailable)
-		return
-	}
 	defer p.readers.exit(who)
 	header(w, "text/event-stream")
 	control := http.NewResponseController(w)

@@ -372,6 +372,37 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
+// Directories in the place of files are no end: they are replaced with the next certificate.
+func TestDirectoriesInPlaceOfFiles(t *testing.T) {
+	for _, name := range []string{ChainFile, KeyFile, RootsFile, current, current + ".new", current + "/" + ChainFile, current + "/" + KeyFile, current + "/" + RootsFile} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c")
+			d, err := openDirectory(path, "", nil)
+			check(t, err)
+			check(t, d.put([]byte("old"), []byte("old"), []byte("old")))
+			check(t, d.lock.Close())
+			at := filepath.Join(path, name)
+			if err := os.Remove(at); !errors.Is(err, fs.ErrNotExist) {
+				check(t, err)
+			}
+			check(t, os.Mkdir(at, 0o700))
+			if d, err = openDirectory(path, "", nil); err != nil {
+				t.Fatal(err)
+			}
+			defer d.lock.Close()
+			if h, _ := d.read(time.Now()); h != nil {
+				t.Errorf("a certificate is read: %v", h)
+			}
+			check(t, d.put([]byte("chain"), []byte("key"), []byte("roots")))
+			for name, want := range map[string]string{ChainFile: "chain", KeyFile: "key", RootsFile: "roots"} {
+				if got, err := os.ReadFile(filepath.Join(path, name)); err != nil || string(got) != want {
+					t.Errorf("%s is %q, %v", name, got, err)
+				}
+			}
+		})
+	}
+}
+
 func TestDirectoriesThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(dir string) (at string)
@@ -394,6 +425,14 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 			check(t, os.WriteFile(dir+"/c/key.pem", nil, 0o600))
 			return dir + "/c"
 		}, "key.pem: is there already"},
+		"a directory with a file is in the place of one": {func(dir string) string {
+			check(t, os.MkdirAll(dir+"/c/key.pem/mine", 0o700))
+			return dir + "/c"
+		}, "key.pem: is there already"},
+		"a directory with a file is in the place of the link": {func(dir string) string {
+			check(t, os.MkdirAll(dir+"/c/..data/mine", 0o700))
+			return dir + "/c"
+		}, "..data: is a directory, want the link"},
 		"it is a file": {func(dir string) string { check(t, os.WriteFile(dir+"/c", nil, 0o600)); return dir + "/c" }, "make the directory"},
 	} {
 		t.Run(name, func(t *testing.T) {

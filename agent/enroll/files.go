@@ -113,14 +113,18 @@ func ownerOf(path string, info fs.FileInfo) uint32 {
 	return stat.Uid
 }
 
-// link makes the names of the files. A file of somebody else's is not replaced.
+// link makes the names of the files. A file of somebody else's is not replaced; an empty directory, as a container's engine makes one for
+// a mount without a source, is.
 func (d *directory) link() error {
+	if err := unix.Rmdir(filepath.Join(d.path, current)); errors.Is(err, unix.ENOTEMPTY) {
+		return fmt.Errorf("%s: is a directory, want the link that an agent with --caAddress makes: remove it", filepath.Join(d.path, current))
+	}
 	for _, name := range []string{ChainFile, KeyFile, RootsFile} {
 		at, to := filepath.Join(d.path, name), filepath.Join(current, name)
 		found, err := os.Readlink(at)
 		switch {
 		case err == nil && found == to:
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), unix.Rmdir(at) == nil:
 			if err := os.Symlink(to, at); err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package traffic
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +119,19 @@ func expectNote(t *testing.T, notes []Note, loser, start, winner string) {
 	}
 	if start != "" {
 		t.Errorf("no object has the note %q", start)
+	}
+}
+
+func TestPatternsOf(t *testing.T) {
+	for host, want := range map[string][]string{
+		"a.b.test": {"a.b.test", "*.b.test", "*.test", "*"},
+		"*.b.test": {"*.b.test", "*.test", "*"},
+		"test":     {"test", "*"},
+		"*.test":   {"*.test", "*"},
+		"*":        {"*"},
+	} {
+		if got := slices.Collect(patternsOf(host)); !slices.Equal(got, want) {
+			t.Errorf("of %s: %q, want %q", host, got, want)
+		}
 	}
 }

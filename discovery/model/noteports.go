@@ -43,6 +43,7 @@ func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 		j.proxies(meta, "spec.selector", g.Selector, j.edge)
 	}
 	j.doors(meta, g)
+	j.redirects(meta, g)
 	for i, s := range g.Servers {
 		j.gatewayPort(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), g.Selector)
 	}

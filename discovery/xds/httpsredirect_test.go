@@ -32,21 +32,29 @@ func TestARedirectionIsOfItsGateway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects []*model.Object
 		want    string // virtual hosts with their routes; "all" where each request is redirected, "→" before a route that redirects
+		noted   bool   // that the redirection does not count for the host as a whole
 	}{
-		"alone":                    {[]*model.Object{gateway("bank", pay, true), rule("bank", pay)}, "pay.test: bank all"},
-		"alone, without routes":    {[]*model.Object{gateway("bank", pay, true)}, "pay.test: all"},
-		"a tenant's":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank"},
-		"for its own namespace":    {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "evil/pay.test", true)}, "pay.test: bank"},
-		"in capitals":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "PAY.test", true)}, "pay.test: bank"},
-		"with routes":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true), rule("evil", pay)}, "pay.test: bank →evil"},
-		"of a wildcard's host":     {[]*model.Object{gateway("bank", "*.test", false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank"},
-		"a host without routes":    {[]*model.Object{gateway("bank", pay, false), gateway("evil", pay, true)}, ""},
-		"a wildcard":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "*.test", true)}, "*.test: all, pay.test: bank"},
-		"both redirect":            {[]*model.Object{gateway("bank", pay, true), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank all"},
-		"below another's wildcard": {[]*model.Object{gateway("shared", "*", false), gateway("bank", pay, true)}, "pay.test: all"},
+		"alone":                    {[]*model.Object{gateway("bank", pay, true), rule("bank", pay)}, "pay.test: bank all", false},
+		"alone, without routes":    {[]*model.Object{gateway("bank", pay, true)}, "pay.test: all", false},
+		"a tenant's":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank", true},
+		"for its own namespace":    {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "evil/pay.test", true)}, "pay.test: bank", true},
+		"in capitals":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "PAY.test", true)}, "pay.test: bank", true},
+		"with routes":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true), rule("evil", pay)}, "pay.test: bank →evil", true},
+		"of a wildcard's host":     {[]*model.Object{gateway("bank", "*.test", false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank", true},
+		"a host without routes":    {[]*model.Object{gateway("bank", pay, false), gateway("evil", pay, true)}, "", true},
+		"a wildcard":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "*.test", true)}, "*.test: all, pay.test: bank", false},
+		"both redirect":            {[]*model.Object{gateway("bank", pay, true), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank all", false},
+		"below another's wildcard": {[]*model.Object{gateway("shared", "*", false), gateway("bank", pay, true)}, "pay.test: all", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Build(model.New(slices.Values([]model.Group{{Objects: tt.objects}})), ViewOf(proxies()["router"]))
+			mesh := model.New(slices.Values([]model.Group{{Objects: tt.objects}}))
+			noted := slices.ContainsFunc(mesh.Notes(), func(n model.Note) bool {
+				return n.Code == model.Conflict && n.Path == "spec.servers[0].tls.httpsRedirect" && n.Meta.Namespace == "evil" && n.Other.Namespace == "bank"
+			})
+			if noted != tt.noted {
+				t.Errorf("it is noted: %t, want %t: %v", noted, tt.noted, mesh.Notes())
+			}
+			r := Build(mesh, ViewOf(proxies()["router"]))
 			var got []string
 			for _, config := range r.Routes {
 				for _, h := range config.VirtualHosts {

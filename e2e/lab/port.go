@@ -57,15 +57,18 @@ func DemoOffset(t testing.TB) int {
 	return 0
 }
 
-// agentPorts are those that agents have without settings, and a few more: discovery gives proxies no endpoint there at their own host.
-func agentPorts(port int) bool { return 15_000 <= port && port < 15_100 }
+// fixed reports whether a port is one that an agent has without settings, or that a test names at addresses of its own: another test may
+// listen there at any moment.
+func fixed(port int) bool {
+	return 15_000 <= port && port < 15_500 || 18_000 <= port && port < 21_000
+}
 
 // reserve fails for a port on which a process listens, even at only one loopback address: an agent's status port
 // listens at every address. It also fails for a port that was reserved before, since its user may not listen on it at
 // this moment: an abstract socket, open until the process ends, marks the port as taken.
 func reserve(port int) error {
-	if agentPorts(port) {
-		return fmt.Errorf("reserve port %d: agents have it", port)
+	if fixed(port) {
+		return fmt.Errorf("reserve port %d: agents or tests have it", port)
 	}
 	mark, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -38,6 +38,15 @@ func TestPortsOfAgentsAreNotFree(t *testing.T) {
 	}
 }
 
+// A test that listens at a port of its own choice would find it taken by an agent of another test, whose status port is at every address.
+func TestPortsOfTestsAreNotFree(t *testing.T) {
+	for _, port := range []int{15080, 15443, 18080, 18081, 18443, 18445, 19080, 20000} {
+		if reserve(port) == nil {
+			t.Errorf("port %d, which tests name, is taken for free", port)
+		}
+	}
+}
+
 // Each port that an offset makes is the caller's alone.
 func TestDemoOffset(t *testing.T) {
 	offset := DemoOffset(t)

@@ -324,3 +324,14 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// What merge_slashes makes of a path, as measured on Envoy 1.40: of nothing but slashes it leaves two.
+func TestMerged(t *testing.T) {
+	for path, want := range map[string]string{
+		"/": "/", "/a": "/a", "/a/": "/a/", "//a": "/a", "/a//b": "/a/b", "/a///b//": "/a/b/", "//": "//", "///": "//", "": "",
+	} {
+		if got := merged(path); got != want {
+			t.Errorf("of %q: %q, want %q", path, got, want)
+		}
+	}
+}

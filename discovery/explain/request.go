@@ -123,14 +123,28 @@ func pathAt(m *hcmv3.HttpConnectionManager, path string) string {
 		bare = normalPath(bare)
 	}
 	if m.MergeSlashes {
-		for strings.Contains(bare, "//") {
-			bare = strings.ReplaceAll(bare, "//", "/")
-		}
+		bare = merged(bare)
 	}
 	if asked {
 		return bare + "?" + query
 	}
 	return bare
+}
+
+// merged makes one slash of several, as merge_slashes does: a path of nothing but slashes has two of them then.
+func merged(path string) string {
+	if !strings.Contains(path, "//") {
+		return path
+	}
+	var b strings.Builder
+	if path[0] == '/' {
+		b.WriteByte('/')
+	}
+	b.WriteString(strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/"))
+	if strings.HasSuffix(path, "/") {
+		b.WriteByte('/')
+	}
+	return b.String()
 }
 
 // slashes decodes those that are escaped.

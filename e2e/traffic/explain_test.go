@@ -104,7 +104,7 @@ func TestExplainOfGatewaysIsTrue(t *testing.T) {
 }
 
 func explainGateways(t *testing.T, requests int) {
-	for name, topology := range map[string]string{"at the edge": "", "behind a load balancer": "defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\n"} {
+	for name, topology := range map[string]string{"at the edge": "", "behind a load balancer": "defaultConfig: {gatewayTopology: {numTrustedProxies: 1}}\npathNormalization: {normalization: DECODE_AND_MERGE_SLASHES}\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			explainGateway(t, topology, requests)
@@ -156,6 +156,7 @@ func many(w *world, n int, address string) (all []*truth.Exchange) {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	for range n {
 		e := generated(draw)
+		e.Path = truth.Spelled(draw, e.Path)
 		e.Address = address
 		all = append(all, e)
 	}

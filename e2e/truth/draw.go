@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -26,7 +27,7 @@ func (has Parts) Draw(draw *rand.Rand, at Listener) *Exchange {
 		return e
 	}
 	m := h.Routes[draw.IntN(len(h.Routes))].Match
-	e.Path = m.draw(draw)
+	e.Path = Spelled(draw, m.draw(draw))
 	for _, header := range m.Headers {
 		value := header.draw(draw)
 		switch {
@@ -109,6 +110,34 @@ func (m routeMatch) draw(draw *rand.Rand) string {
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
+	}
+	return path
+}
+
+// Spelled returns a path in another spelling now and then: a server may take it for the same one, which pathNormalization decides.
+func Spelled(draw *rand.Rand, written string) string {
+	path, query, asked := strings.Cut(written, "?")
+	slash := strings.LastIndexByte(path, '/')
+	last := len(path) - 1
+	switch draw.IntN(40) {
+	case 0:
+		path = path[:slash] + "/" + path[slash:]
+	case 1:
+		path = path[:slash] + "/./" + path[slash+1:]
+	case 2:
+		path = path[:slash] + "/x/.." + path[slash:]
+	case 3:
+		path = path[:slash+1] + "%2F" + path[slash+1:]
+	case 4:
+		path = path[:slash+1] + "%2f%2e%2E%5C" + path[slash+1:]
+	case 5:
+		path = fmt.Sprintf("%s%%%02X", path[:last], path[last])
+	}
+	if asked {
+		path += "?" + query
+	}
+	if !sendable("a.test", path) { // an escape is cut in two
+		return written
 	}
 	return path
 }

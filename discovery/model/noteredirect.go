@@ -18,7 +18,7 @@ func (j *judge) redirects(meta Meta, g *networking.Gateway) {
 		for _, entry := range s.Hosts {
 			if other := j.answersToo(meta, g, s, hostOf(entry)); other != nil {
 				j.conflict(meta, *other, index("spec.servers", i)+".tls.httpsRedirect", "%s has %s at port %d too and does not redirect: "+
-					"what no route of this Gateway's own rules matches is answered in plain text; want httpsRedirect there, or other hosts", *other, hostOf(entry), s.Port.Number)
+					"what no route of this Gateway's own rules matches is answered in plain text; want httpsRedirect there, or other hosts", name(*other), hostOf(entry), s.Port.Number)
 				break
 			}
 		}

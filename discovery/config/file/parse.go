@@ -20,7 +20,7 @@ type File struct {
 	Err  error // why there is no Data
 
 	Passed     error // why it is passed over, though it looks like configuration: it was not read
-	Unfinished bool // a process is writing it, so it was not read
+	Unfinished bool  // a process is writing it, so it was not read
 }
 
 // parsed is a decoded file. It is immutable.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -58,6 +59,7 @@ type Proxy struct {
 	processes map[int]*process // by epoch
 	trials    []*process
 	shields   []shield
+	rescues   map[*Rescue]int   // that stand in for a parent, each with its family
 	adopted   map[int]*process  // likewise, until Run has taken them over
 	families  map[int]sockets   // by the core's number, while an epoch of it lives
 	remains   []remains         // of the last processes that ended, newest first
@@ -223,6 +225,11 @@ func (p *Proxy) forget(c *process) {
 	for _, other := range p.processes {
 		if other.launch.Family == c.launch.Family {
 			return
+		}
+	}
+	for rescue, family := range p.rescues {
+		if family == c.launch.Family {
+			_ = rescue.Close() // nobody sends to it any more, and the family's memory would be in use by it
 		}
 	}
 	delete(p.families, c.launch.Family)
@@ -399,12 +406,36 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	if err != nil {
 		return err
 	}
+	if !p.stands(rescue, parent.Family) {
+		return rescue.Close() // its newcomer has ended meanwhile
+	}
+	defer p.stood(rescue)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if err := rescue.Answer(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err := rescue.Answer(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
-	return nil // no message came: the newcomer had sent it before the parent died
+	return nil // no message came: the newcomer had sent it before the parent died, or has ended
+}
+
+// stands records a Rescue, whose family closes it when it ends. It reports whether the family has not ended yet.
+func (p *Proxy) stands(rescue *Rescue, family int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.families[family].family == 0 {
+		return false
+	}
+	if p.rescues == nil {
+		p.rescues = map[*Rescue]int{}
+	}
+	p.rescues[rescue] = family
+	return true
+}
+
+func (p *Proxy) stood(rescue *Rescue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rescues, rescue)
 }
 
 func (p *Proxy) family(number int) sockets {

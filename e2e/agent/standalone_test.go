@@ -120,6 +120,12 @@ func (s *standalone) launchAt(dir string, flags ...string) {
 		if left := leftovers(s.t, s.ConfigPath); len(left) > 0 {
 			s.t.Errorf("left in configPath: %v", left)
 		}
+		for _, path := range segmentsIn(s.Log()) {
+			if _, err := os.Lstat(path); err == nil {
+				s.t.Errorf("%s is left; the agent's log:\n%s", path, tail(s.Log(), 60))
+				_ = os.Remove(path)
+			}
+		}
 	})
 }
 

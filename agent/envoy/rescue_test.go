@@ -1,0 +1,40 @@
+package envoy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+)
+
+// What stands in for a parent ends with the last process of the family: its socket would keep the family's shared memory in use, and
+// nobody would remove that.
+func TestARescueEndsWithItsFamily(t *testing.T) {
+	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
+	newcomer := &process{launch: agent.Launch{Epoch: 1, Family: 7}}
+	p := &Proxy{families: map[int]sockets{7: s}, processes: map[int]*process{1: newcomer}}
+	bound := func() bool {
+		t.Helper()
+		is, err := s.family.bound()
+		must(t, err)
+		return is
+	}
+	rescue := func() error { return p.Rescue(t.Context(), agent.Launch{Family: 7}, time.Now().Add(time.Minute)) }
+	ended := make(chan error)
+	go func() { ended <- rescue() }()
+	for deadline := time.Now().Add(30 * time.Second); !bound(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing stands in for the parent")
+		}
+	}
+	p.forget(newcomer)
+	if bound() {
+		t.Error("its socket is there when the family has ended")
+	}
+	if err := <-ended; err != nil || len(p.rescues) > 0 {
+		t.Errorf("it ended with %v, and %d are left", err, len(p.rescues))
+	}
+	if err := rescue(); err != nil || bound() {
+		t.Errorf("one of a family that has ended: %v, bound: %t", err, bound())
+	}
+}

@@ -1,10 +1,12 @@
 package envoy
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // What stands in for a parent ends with the last process of the family: its socket would keep the family's shared memory in use, and
@@ -22,11 +24,12 @@ func TestARescueEndsWithItsFamily(t *testing.T) {
 	rescue := func() error { return p.Rescue(t.Context(), agent.Launch{Family: 7}, time.Now().Add(time.Minute)) }
 	ended := make(chan error)
 	go func() { ended <- rescue() }()
-	for deadline := time.Now().Add(30 * time.Second); !bound(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing stands in for the parent")
+	must(t, lab.Eventually(lab.StopLimit, func() error {
+		if !bound() {
+			return errors.New("nothing stands in for the parent")
 		}
-	}
+		return nil
+	}))
 	p.forget(newcomer)
 	if bound() {
 		t.Error("its socket is there when the family has ended")

@@ -15,10 +15,10 @@ func (j *judge) redirects(meta Meta, g *networking.Gateway) {
 		if !redirectsHTTP(s) {
 			continue
 		}
-		for _, entry := range s.Hosts {
-			if other := j.answersToo(meta, g, s, hostOf(entry)); other != nil {
+		for _, host := range ServerHosts(s) {
+			if other := j.answersToo(meta, g, s, host); other != nil {
 				j.conflict(meta, *other, index("spec.servers", i)+".tls.httpsRedirect", "%s has %s at port %d too and does not redirect: "+
-					"what no route of this Gateway's own rules matches is answered in plain text; want httpsRedirect there, or other hosts", name(*other), hostOf(entry), s.Port.Number)
+					"what no route of this Gateway's own rules matches is answered in plain text; want httpsRedirect there, or other hosts", name(*other), host, s.Port.Number)
 				break
 			}
 		}
@@ -41,8 +41,8 @@ func (j *judge) answersToo(meta Meta, g *networking.Gateway, s *networking.Serve
 				if protocol, _ := ParseProtocol(s.GetPort().GetProtocol()); !protocol.IsHTTP() || s.GetTls().GetHttpsRedirect() {
 					continue
 				}
-				for _, entry := range s.Hosts {
-					at := plainHost{hostOf(entry), s.Port.Number, s.Bind}
+				for _, host := range ServerHosts(s) {
+					at := plainHost{host, s.Port.Number, s.Bind}
 					j.plainHosts[at] = append(j.plainHosts[at], j.specs[name])
 				}
 			}
@@ -89,12 +89,16 @@ func redirectsHTTP(s *networking.Server) bool {
 	return protocol.IsHTTP() && s.GetTls().GetHttpsRedirect()
 }
 
-// hostOf returns a server's host without its namespace, in lower case.
-func hostOf(entry string) string {
-	if _, host, found := strings.Cut(entry, "/"); found {
-		entry = host
+// ServerHosts returns a server's hosts without their optional namespaces, in lower case.
+func ServerHosts(s *networking.Server) []string {
+	var out []string
+	for _, entry := range s.Hosts {
+		if _, host, found := strings.Cut(entry, "/"); found {
+			entry = host
+		}
+		out = append(out, strings.ToLower(entry))
 	}
-	return strings.ToLower(entry)
+	return out
 }
 
 // mayShare reports whether a workload can have the labels of both selectors.

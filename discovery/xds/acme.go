@@ -29,7 +29,7 @@ func answerQuestions(out *routev3.RouteConfiguration, servers []gatewayServer, q
 	for _, q := range questions {
 		at := slices.ContainsFunc(servers, func(s gatewayServer) bool {
 			return s.plain() && s.Port.GetNumber() == 80 &&
-				slices.ContainsFunc(serverHosts(s.Server), func(host string) bool { return model.HostMatches(host, q.Host) })
+				slices.ContainsFunc(model.ServerHosts(s.Server), func(host string) bool { return model.HostMatches(host, q.Host) })
 		})
 		if !at {
 			continue

@@ -153,7 +153,7 @@ func (b *builder) gatewayHCM(s gatewayServer, name string) *listenerv3.Filter {
 
 // gatewayChains returns the filter chains of a server that does not accept plain HTTP.
 func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.FilterChain {
-	hosts := serverHosts(s.Server)
+	hosts := model.ServerHosts(s.Server)
 	switch {
 	case s.http():
 		c := sniChain(hosts, nil, b.gatewayHCM(s, name))
@@ -206,18 +206,6 @@ func notAny(hosts []string) []string {
 	return hosts
 }
 
-// serverHosts returns a server's hosts without their optional namespace prefixes.
-func serverHosts(s *networking.Server) []string {
-	var out []string
-	for _, h := range s.Hosts {
-		if _, host, found := strings.Cut(h, "/"); found {
-			h = host
-		}
-		out = append(out, strings.ToLower(h))
-	}
-	return out
-}
-
 // crossing returns the hosts that both a server and a rule contain: of each matching pair the narrower host.
 func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) []string {
 	var out []string
@@ -251,7 +239,7 @@ func (b *builder) answers(servers []gatewayServer, than gatewayServer, host stri
 		if s.gateway == than.gateway || s.plain() && s.Tls.GetHttpsRedirect() {
 			return false
 		}
-		return slices.Contains(serverHosts(s.Server), host) ||
+		return slices.Contains(model.ServerHosts(s.Server), host) ||
 			slices.ContainsFunc(b.mesh.GatewayRules(s.gateway, b.view.Namespace), func(rule *model.Config[*networking.VirtualService]) bool {
 				return len(rule.Spec.Http) > 0 && slices.Contains(crossing(s, rule), host)
 			})
@@ -287,7 +275,7 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 	for _, s := range servers {
 		redirect := s.plain() && s.Tls.GetHttpsRedirect()
 		if redirect {
-			for _, h := range serverHosts(s.Server) {
+			for _, h := range model.ServerHosts(s.Server) {
 				if !b.answers(servers, s, h) {
 					host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
 				}

@@ -209,7 +209,7 @@ func (o Origins) gatewayChain(listener string, chain *listenerv3.FilterChain, la
 	servers, _ := b.servers()
 	names := chain.GetFilterChainMatch().GetServerNames()
 	for _, s := range servers[listener] {
-		hosts := notAny(serverHosts(s.Server))
+		hosts := notAny(model.ServerHosts(s.Server))
 		takes := s.plain() || len(names) == 0 && len(hosts) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(hosts, n) })
 		switch passes := s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH; {
 		case s.http():
@@ -273,7 +273,7 @@ func (o Origins) gatewayHost(config, name string) Made {
 					at.add(s.place())
 				}
 			}
-			if s.Tls.GetHttpsRedirect() && slices.ContainsFunc(serverHosts(s.Server), is) {
+			if s.Tls.GetHttpsRedirect() && slices.ContainsFunc(model.ServerHosts(s.Server), is) {
 				at.add(s.place())
 			}
 		}

@@ -22,7 +22,7 @@ func (s gatewayServer) wantsClient() bool {
 func ownerOf(host string, servers []gatewayServer) (owner gatewayServer, found bool) {
 	narrowest := ""
 	for _, s := range servers {
-		for _, h := range serverHosts(s.Server) {
+		for _, h := range model.ServerHosts(s.Server) {
 			if model.HostMatches(h, host) && (!found || narrower(h, narrowest)) {
 				owner, found, narrowest = s, true, h
 			}
@@ -48,9 +48,9 @@ func (s gatewayServer) misdirects(host string, servers []gatewayServer) bool {
 // misdirected returns the hosts of other servers for which a handshake with s is answered 421.
 func (s gatewayServer) misdirected(servers []gatewayServer) (out []string) {
 	for _, other := range servers {
-		for _, host := range serverHosts(other.Server) {
+		for _, host := range model.ServerHosts(other.Server) {
 			if other.wantsClient() && !slices.Contains(out, host) && s.misdirects(host, servers) &&
-				slices.ContainsFunc(serverHosts(s.Server), func(own string) bool { return model.HostMatches(own, host) }) {
+				slices.ContainsFunc(model.ServerHosts(s.Server), func(own string) bool { return model.HostMatches(own, host) }) {
 				out = append(out, host)
 			}
 		}

@@ -113,8 +113,8 @@ func ownerOf(path string, info fs.FileInfo) uint32 {
 	return stat.Uid
 }
 
-// link makes the names of the files. A file of somebody else's is not replaced; an empty directory, as a container's engine makes one for
-// a mount without a source, is.
+// link makes the names of the files. A file of somebody else's is not replaced; an empty directory, such as a container's engine
+// makes for a mount without a source, is.
 func (d *directory) link() error {
 	if err := unix.Rmdir(filepath.Join(d.path, current)); errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("%s: is a directory, want the link that an agent with --caAddress makes: remove it", filepath.Join(d.path, current))

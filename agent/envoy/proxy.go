@@ -229,7 +229,7 @@ func (p *Proxy) forget(c *process) {
 	}
 	for rescue, family := range p.rescues {
 		if family == c.launch.Family {
-			_ = rescue.Close() // nobody sends to it any more, and the family's memory would be in use by it
+			_ = rescue.Close() // while its socket is open, the family counts as in use
 		}
 	}
 	delete(p.families, c.launch.Family)

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// What stands in for a parent ends with the last process of the family: its socket would keep the family's shared memory in use, and
-// nobody would remove that.
+// What stands in for a parent ends with the last process of the family: while its socket is open, the family counts as in use,
+// and its shared memory is not removed.
 func TestARescueEndsWithItsFamily(t *testing.T) {
 	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
 	newcomer := &process{launch: agent.Launch{Epoch: 1, Family: 7}}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -142,8 +141,7 @@ func (j *judge) servers() {
 				j.conflict(g.Meta, first.Meta, index("spec.servers", i), "the port takes every connection for the routes of %s, %s where that has routes",
 					name(first.Meta), notUsed)
 			case protocol == HTTPS && s.GetTls().GetMode() != networking.ServerTLSSettings_PASSTHROUGH:
-				for k, host := range s.Hosts {
-					host = strings.ToLower(host[strings.Index(host, "/")+1:]) // without the namespace
+				for k, host := range ServerHosts(s) {
 					if winner, taken := hosts[at+" "+host]; taken {
 						j.conflict(g.Meta, winner, index(index("spec.servers", i)+".hosts", k), "%s is served by %s, %s for it",
 							host, name(winner), notUsed)

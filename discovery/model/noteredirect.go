@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// redirects adds a note where a server redirects a host to HTTPS, and a server of another Gateway at its port, for the same proxies, answers
-// that host in plain text: the redirection counts for routes that are bound to its own Gateway only, since it would take the other's requests.
+// redirects adds a note if a server redirects a host to HTTPS, and a server of another Gateway answers that host in plain text at
+// the same port of the same proxies. The redirection then counts for routes of its own Gateway only: it would take the other's requests.
 func (j *judge) redirects(meta Meta, g *networking.Gateway) {
 	for i, s := range g.Servers {
 		if !redirectsHTTP(s) {
@@ -32,7 +33,8 @@ type plainHost struct {
 	bind string
 }
 
-// answersToo returns another Gateway that answers a host as plainly at a server's port: it names the host, or has a rule for it. nil for none.
+// answersToo returns another Gateway that answers a host in plain text at a server's port: it names the host, or has a rule for
+// it. nil for none.
 func (j *judge) answersToo(meta Meta, g *networking.Gateway, s *networking.Server, host string) *Meta {
 	if j.plainHosts == nil {
 		j.plainHosts = map[plainHost][]*Config[*networking.Gateway]{}
@@ -42,14 +44,14 @@ func (j *judge) answersToo(meta Meta, g *networking.Gateway, s *networking.Serve
 					continue
 				}
 				for _, host := range ServerHosts(s) {
-					at := plainHost{host, s.Port.Number, s.Bind}
+					at := plainHost{host, s.Port.Number, cmp.Or(s.Bind, "0.0.0.0")}
 					j.plainHosts[at] = append(j.plainHosts[at], j.specs[name])
 				}
 			}
 		}
 	}
 	for pattern := range patternsOf(host) {
-		for _, other := range j.plainHosts[plainHost{pattern, s.Port.Number, s.Bind}] {
+		for _, other := range j.plainHosts[plainHost{pattern, s.Port.Number, cmp.Or(s.Bind, "0.0.0.0")}] {
 			if other.Meta.Key() != meta.Key() && mayShare(g.Selector, other.Spec.Selector) && (pattern == host || j.hasRulesFor(other, host)) {
 				return &other.Meta
 			}

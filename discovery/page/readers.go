@@ -9,8 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/room"
 )
 
-// readers are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of the source
-// with the most of them ends, as package room says. Its browser opens another one a second later.
+// readers are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of
+// the source with the most of them ends, as package room says. Its browser opens another one a second later.
 type readers struct {
 	mu   sync.Mutex
 	open []*browser

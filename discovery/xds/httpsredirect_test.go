@@ -28,6 +28,10 @@ func TestARedirectionIsOfItsGateway(t *testing.T) {
 			}},
 		}}
 	}
+	everywhere := func(o *model.Object) *model.Object { // the same address as without one
+		o.Spec.(*networking.Gateway).Servers[0].Bind = "0.0.0.0"
+		return o
+	}
 	const pay = "pay.test"
 	for name, tt := range map[string]struct {
 		objects []*model.Object
@@ -38,6 +42,7 @@ func TestARedirectionIsOfItsGateway(t *testing.T) {
 		"alone, without routes":    {[]*model.Object{gateway("bank", pay, true)}, "pay.test: all", false},
 		"a tenant's":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank", true},
 		"for its own namespace":    {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "evil/pay.test", true)}, "pay.test: bank", true},
+		"at 0.0.0.0":               {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), everywhere(gateway("evil", pay, true))}, "pay.test: bank", true},
 		"in capitals":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", "PAY.test", true)}, "pay.test: bank", true},
 		"with routes":              {[]*model.Object{gateway("bank", pay, false), rule("bank", pay), gateway("evil", pay, true), rule("evil", pay)}, "pay.test: bank →evil", true},
 		"of a wildcard's host":     {[]*model.Object{gateway("bank", "*.test", false), rule("bank", pay), gateway("evil", pay, true)}, "pay.test: bank", true},

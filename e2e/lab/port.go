@@ -57,8 +57,8 @@ func DemoOffset(t testing.TB) int {
 	return 0
 }
 
-// fixed reports whether a port is one that an agent has without settings, or that a test names at addresses of its own: another test may
-// listen there at any moment.
+// fixed reports whether a port is one that an agent has without settings, or that a test names at addresses of its own: another
+// test may listen there at any moment.
 func fixed(port int) bool {
 	return 15_000 <= port && port < 15_500 || 18_000 <= port && port < 21_000
 }

@@ -114,10 +114,14 @@ func (m routeMatch) draw(draw *rand.Rand) string {
 	return path
 }
 
-// Spelled returns a path in another spelling now and then: a server may take it for the same one, which pathNormalization decides.
+// Spelled returns a path in another spelling now and then. Whether proxies take it for the same one is what pathNormalization
+// decides.
 func Spelled(draw *rand.Rand, written string) string {
 	path, query, asked := strings.Cut(written, "?")
 	slash := strings.LastIndexByte(path, '/')
+	if slash < 0 {
+		return written
+	}
 	last := len(path) - 1
 	switch draw.IntN(40) {
 	case 0:

@@ -16,5 +16,6 @@
 // be read once, the store has not synced. docs/design/009-file-store.md has the details.
 //
 // The package does not read hidden files and directories, or files with other names than *.yaml, *.yml and *.json. It names
-// those that have objects of Istio and are likely to be meant. It does not read anything but regular files, or more than 16 MiB of one file, 64 MiB of standard input, or 256 MiB of all.
+// those that have objects of Istio and are likely to be meant. It does not read anything but regular files, or more than
+// 16 MiB of one file, 64 MiB of standard input, or 256 MiB of all.
 package file

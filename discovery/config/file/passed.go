@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/internal/regular"
@@ -26,21 +25,22 @@ const (
 
 var ofIstio = regexp.MustCompile(`(?:^|[\s{,"'])apiVersion["']?\s*:\s*["']?[a-z.-]*\.istio\.io/`)
 
-// passes collects what is passed over in one look.
+// passes are the files that one look finds and does not read, though they have objects of Istio.
 type passes struct {
 	found []File
 	left  int // of maxPassed
 }
 
-// name looks at a file of another name than those that are read. Names such as a.yaml.bak and a.yaml~ are chosen so that a file is not
-// read; one without an extension, or with capital letters, is rather a mistake.
+// name looks at a file of another name than those that are read. Names such as a.yaml.bak and a.yaml~ are chosen so that a
+// file is not read; one without an extension, or with capital letters, is rather a mistake.
 func (p *passes) name(path string) {
 	if ext := filepath.Ext(path); ext == "" || named(strings.ToLower(filepath.Base(path))) {
 		p.look(path, errName)
 	}
 }
 
-// hidden looks at the files in a hidden directory and below it. Those of Kubernetes' volumes begin with two dots; git keeps no file as it is.
+// hidden looks at the files in a hidden directory and below it. The directories of Kubernetes' volumes begin with two dots; git
+// keeps no file as it is.
 func (p *passes) hidden(dir string) {
 	for todo := []string{dir}; len(todo) > 0 && p.left > 0; todo = todo[1:] {
 		p.left--
@@ -60,7 +60,7 @@ func (p *passes) hidden(dir string) {
 }
 
 func (p *passes) look(path string, fault error) {
-	if p.left <= 0 || slices.ContainsFunc(p.found, func(f File) bool { return f.Name == path }) {
+	if p.left <= 0 {
 		return
 	}
 	p.left--

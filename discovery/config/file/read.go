@@ -43,7 +43,8 @@ func (s Stat) same(o Stat) bool {
 }
 
 // Read returns the configuration files of a directory and of all below it by name, or the one file that path is. A file
-// that cannot be read, or is passed over, is among them with the reason; if Read itself returns an error, the state of the files is unknown.
+// that cannot be read, or is passed over, is among them with the reason; if Read itself returns an error, the state of the
+// files is unknown.
 func Read(path string) ([]File, error) {
 	l, err := list(path)
 	if err != nil {

@@ -53,12 +53,12 @@ func TestCI(t *testing.T) {
 				t.Fatal(err)
 			}
 			targets := strings.Fields(string(called))
-			if len(targets) != 16 || targets[0] != "setup" || targets[1] != "build" || targets[15] != "soak" {
-				t.Errorf("made were %q, want setup, build, each of 13 targets, and soak", targets)
+			if len(targets) != 17 || targets[0] != "setup" || targets[1] != "build" || targets[16] != "soak" {
+				t.Errorf("made were %q, want setup, build, each of 14 targets, and soak", targets)
 			}
 			_, report, _ := strings.Cut(string(out), "output of soak\n")
 			lines := strings.Split(strings.TrimSpace(report), "\n")
-			if got, want := strings.Count(report, " s of processors"), 14; got != want {
+			if got, want := strings.Count(report, " s of processors"), 15; got != want {
 				t.Errorf("%d lines of targets, want %d:\n%s", got, want, report)
 			}
 			if last := lines[len(lines)-1]; !strings.Contains(tt.red, "soak") && last != "ok  	example/soak	1.0s" {

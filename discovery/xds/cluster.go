@@ -116,6 +116,11 @@ func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment
 		c.LbPolicy, c.LbConfig = clusterv3.Cluster_CLUSTER_PROVIDED, nil
 		c.CommonLbConfig = nil
 		return c, nil
+	case t.forwardedByName():
+		c.ClusterDiscoveryType = forwardedByName(t.view.Family, true)
+		c.LbPolicy, c.LbConfig = clusterv3.Cluster_CLUSTER_PROVIDED, nil
+		c.CommonLbConfig = nil
+		return c, nil
 	case !t.service.Resolution.IsDNS():
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
 		c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS(), ServiceName: c.Name}
@@ -133,11 +138,17 @@ func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment
 	return c, nil
 }
 
-// originalDestination reports whether Envoy connects to the address that the client used. The clients of a gateway
-// connect to the gateway itself, so the result is always false for gateways.
+// originalDestination reports whether Envoy connects to the address that the client used. The clients of a gateway, and of
+// a sidecar with interception NONE, connect to the proxy itself: these use the endpoints of the service.
 func (t target) originalDestination() bool {
-	return !t.view.Gateway && (t.service.Resolution == model.ResolutionNone ||
+	return !t.view.Gateway && !t.view.none() && (t.service.Resolution == model.ResolutionNone ||
 		t.policy.balancer.GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH)
+}
+
+// forwardedByName reports whether Envoy resolves the host of each request: programs name it to an HTTP proxy, and the service
+// has neither endpoints nor an original destination.
+func (t target) forwardedByName() bool {
+	return t.view.explicit() && t.service.Resolution == model.ResolutionNone && !t.service.Headless && len(t.service.Endpoints) == 0
 }
 
 func singleEndpoint(a *endpointv3.ClusterLoadAssignment) bool {
@@ -202,18 +213,25 @@ func passthrough(v Outbound) *clusterv3.Cluster {
 	c := newCluster(passthroughCluster)
 	if v.explicit() {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
-		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
-			Name: "envoy.clusters.dynamic_forward_proxy",
-			TypedConfig: pack(&forwardv3.ClusterConfig{
-				ClusterImplementationSpecifier: &forwardv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache(v.Family)},
-			}),
-		}}
+		c.ClusterDiscoveryType = forwardedByName(v.Family, false)
 		return c
 	}
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	setHTTPOptions(c, httpOptions{client: true})
 	return c
+}
+
+// forwardedByName returns a cluster type whose endpoints are the addresses of the hosts of requests. Where a DestinationRule may set the
+// name that TLS sends and verifies, Envoy does not insist on the host.
+func forwardedByName(f Family, anyName bool) *clusterv3.Cluster_ClusterType {
+	return &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+		Name: "envoy.clusters.dynamic_forward_proxy",
+		TypedConfig: pack(&forwardv3.ClusterConfig{
+			ClusterImplementationSpecifier: &forwardv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache(f)},
+			AllowInsecureClusterOptions:    anyName,
+		}),
+	}}
 }
 
 // explicit reports whether programs use the proxy as an HTTP proxy, and no traffic is intercepted.

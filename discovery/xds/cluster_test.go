@@ -2,10 +2,13 @@ package xds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -180,7 +183,11 @@ func TestLoadBalancer(t *testing.T) {
 				Host:    "a.com",
 				Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: test.subset}}, TrafficPolicy: test.host,
 			}
-			r := Build(mesh(service("a.com", httpPort(80)), rule), viewOf(t, "127.0.0.9"))
+			proxy, err := ParseProxy(envoyNode(t, "sidecar~10.0.0.9~app.default~"+clusterDomain, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Build(mesh(service("a.com", httpPort(80)), rule), ViewOf(proxy))
 			c := served(t, r.Clusters, "outbound|80|v1|a.com")
 			if c.LbPolicy != test.want {
 				t.Errorf("got %v, want %v", c.LbPolicy, test.want)
@@ -212,5 +219,77 @@ func TestHealthReachesEDS(t *testing.T) {
 	want := []string{"10.0.0.0*2 UNKNOWN", "10.0.0.1*2 UNKNOWN", "10.0.0.2*2 DRAINING", "10.0.0.3*2 UNHEALTHY", "192.0.2.1*2 UNKNOWN"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Without an original destination, a cluster has the endpoints of its service, or Envoy resolves the hosts that programs name to an
+// HTTP proxy.
+func TestNoOriginalDestination(t *testing.T) {
+	one := model.Endpoint{Address: "10.0.0.1"}
+	headless := func(s *model.Service) { s.Headless, s.Resolution = true, model.ResolutionNone }
+	none := func(s *model.Service) { s.Resolution = model.ResolutionNone }
+	static := func(*model.Service) {}
+	passed := &networking.DestinationRule{Host: fqdn("db"), TrafficPolicy: &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{
+		LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_PASSTHROUGH},
+	}}}
+	redirected, bound := map[string]any{"HTTP_PROXY_PORT": "15080"}, map[string]any{"INTERCEPTION_MODE": "NONE"}
+	proxied := map[string]any{"INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "15080"}
+	for name, test := range map[string]struct {
+		kind      func(*model.Service)
+		endpoints []model.Endpoint
+		rule      *networking.DestinationRule
+		metadata  map[string]any
+		want      string
+		pods      bool // the names of Pods lead to the cluster
+	}{
+		"NONE":                             {none, nil, nil, proxied, "dynamic_forward_proxy", false},
+		"NONE, with an endpoint":           {none, []model.Endpoint{one}, nil, proxied, "EDS 1", false},
+		"NONE, no proxy":                   {none, nil, nil, bound, "EDS 0", false},
+		"NONE, intercepted":                {none, nil, nil, redirected, "ORIGINAL_DST", false},
+		"headless":                         {headless, []model.Endpoint{one}, nil, proxied, "EDS 1", false},
+		"headless, no endpoint":            {headless, nil, nil, proxied, "EDS 0", false},
+		"headless, no proxy":               {headless, []model.Endpoint{one}, nil, bound, "EDS 1", false},
+		"headless, intercepted":            {headless, []model.Endpoint{one}, nil, redirected, "ORIGINAL_DST", true},
+		"PASSTHROUGH":                      {static, []model.Endpoint{one}, passed, proxied, "EDS 1", false},
+		"PASSTHROUGH, no endpoint":         {static, nil, passed, proxied, "EDS 0", false},
+		"PASSTHROUGH, intercepted":         {static, []model.Endpoint{one}, passed, redirected, "ORIGINAL_DST", false},
+		"NONE and PASSTHROUGH":             {none, nil, passed, proxied, "dynamic_forward_proxy", false},
+		"headless, passed, with endpoints": {headless, []model.Endpoint{one}, passed, proxied, "EDS 1", false},
+	} {
+		db := service(fqdn("db"), httpPort(80), test.endpoints...)
+		test.kind(db)
+		proxy, err := ParseProxy(envoyNode(t, "sidecar~10.0.0.9~app.default~"+clusterDomain, test.metadata))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := []any{db}
+		if test.rule != nil {
+			parts = append(parts, test.rule)
+		}
+		r := Build(mesh(parts...), ViewOf(proxy))
+		got := "no cluster"
+		for _, c := range r.Clusters {
+			if c.Name != outboundName(80, "", db.Host) {
+				continue
+			}
+			got = c.GetType().String()
+			if custom := c.GetClusterType().GetName(); custom != "" {
+				got = strings.TrimPrefix(custom, "envoy.clusters.")
+			} else if c.GetType() == clusterv3.Cluster_EDS {
+				i := slices.IndexFunc(r.Endpoints, func(e *endpointv3.ClusterLoadAssignment) bool { return e.ClusterName == c.Name })
+				got = fmt.Sprint("EDS ", len(r.Endpoints[i].Endpoints))
+			}
+			if given := c.LbPolicy == clusterv3.Cluster_CLUSTER_PROVIDED; given == strings.HasPrefix(got, "EDS") {
+				t.Errorf("%s: %s has the balancer %v", name, got, c.LbPolicy)
+			}
+		}
+		pods := slices.ContainsFunc(r.Routes, func(table *routev3.RouteConfiguration) bool {
+			return slices.ContainsFunc(table.VirtualHosts, func(h *routev3.VirtualHost) bool {
+				return slices.ContainsFunc(h.Domains, func(d string) bool { return strings.HasPrefix(d, "*.db") })
+			})
+		})
+		if got != test.want || pods != test.pods {
+			t.Errorf("%s: the cluster is %s, and the names of Pods lead to it: %t; want %s, %t", name, got, pods, test.want, test.pods)
+		}
 	}
 }

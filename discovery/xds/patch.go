@@ -27,11 +27,13 @@ func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
 
 // patch returns r with the changes since its generation, if only endpoints and HTTP routes changed, and nil if more may
 // have changed. A gateway's rules are used in several places; the endpoints of a headless service are addresses of listeners
-// and of DNS names: for these, resources are built again.
+// and of DNS names, and the first endpoint of a service whose host was resolved changes its cluster: for these, resources are built again.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	delta := m.Delta()
 	if r == nil || v.Gateway && len(delta.Rules) > 0 || r.generation == nil || delta.Since != r.generation ||
-		slices.ContainsFunc(delta.Services, func(s *model.Service) bool { return s.Headless }) {
+		slices.ContainsFunc(delta.Services, func(s *model.Service) bool {
+			return s.Headless || v.explicit() && s.Resolution == model.ResolutionNone
+		}) {
 		return nil
 	}
 	scope, ok := r.scope.With(delta.Rules)

@@ -18,6 +18,7 @@ type tableGround struct {
 	proxy    bool   // of the listener of the HTTP proxy
 	domain   string
 	cluster  string // of the proxy
+	none     bool   // interception NONE
 	settings model.Settings
 }
 
@@ -57,10 +58,10 @@ type hostsOf struct {
 
 // table returns a route configuration, with the virtual hosts of those of last and of sibling as far as their inputs are the same.
 func (b *builder) table(ground tableGround, egress int, build func(hostMaker)) *routeTable {
-	ground.domain, ground.cluster, ground.settings = b.view.Domain, b.view.Cluster, b.mesh.Settings()
+	ground.domain, ground.cluster, ground.none, ground.settings = b.view.Domain, b.view.Cluster, b.view.none(), b.mesh.Settings()
 	kept := &keptHosts{b.last.hostsOf(ground), b.sibling.hostsOf(ground), &b.out.made.hosts}
 	m := hostMaker{
-		scope: b.scope, egress: egress, number: ground.port, domain: ground.domain, cluster: ground.cluster,
+		scope: b.scope, egress: egress, number: ground.port, domain: ground.domain, cluster: ground.cluster, none: ground.none,
 		table: &routeTable{config: newRouteConfig(ground.name), ground: ground}, kept: kept,
 	}
 	m.claimed = make(map[string]bool, kept.domains())

@@ -151,7 +151,7 @@ func (b *builder) httpProxyListener() *listenerv3.Listener {
 	manager := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
 	manager.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true), AcceptHttp_10: b.seen.http10}
 	manager.RouteSpecifier = fetched(httpProxyRoute)
-	if b.view.explicit() && !b.scope.OutboundPolicy().RegistryOnly {
+	if b.view.explicit() {
 		forwardByName(manager, b.view.Family)
 	}
 	l := directListener(name, b.view.Family.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND,

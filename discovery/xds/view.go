@@ -138,8 +138,12 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 // ofClusters returns v with only the fields that clusters and endpoints depend on. Views of two namespaces then share
 // these without a comparison of the messages.
 func (v Outbound) ofClusters() Outbound {
+	proxy := 0
+	if v.explicit() {
+		proxy = 1 // whatever its number
+	}
 	return Outbound{
-		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Node: v.Node, Network: v.Network, Identity: v.Identity,
+		HTTPProxyPort: proxy, Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Node: v.Node, Network: v.Network, Identity: v.Identity,
 		Proxyless: v.Proxyless, Own: v.Own.Unusual(), own: v.own, labels: v.labels,
 	}
 }

@@ -123,6 +123,7 @@ type hostMaker struct {
 	number  uint32 // the listener's port
 	domain  string
 	cluster string // of the proxy
+	none    bool   // interception NONE
 	table   *routeTable
 	claimed map[string]bool // domains
 	kept    *keptHosts      // nil if the scope records
@@ -142,7 +143,7 @@ func (m hostMaker) port() {
 	for _, s := range services {
 		for _, p := range routed(s, m.number) {
 			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
-				return hostDomains(s, m.domain, m.cluster, aliases...)
+				return hostDomains(m.named(s), m.domain, m.cluster, aliases...)
 			})
 		}
 	}
@@ -157,11 +158,22 @@ func (m hostMaker) httpProxy() {
 	for _, s := range services {
 		for _, p := range routed(s, 0) {
 			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
-				return domains(s, p.Number, m.domain, m.cluster, aliases...)
+				return domains(m.named(s), p.Number, m.domain, m.cluster, aliases...)
 			})
 		}
 	}
 	m.addRuleHosts(rules, services, 80)
+}
+
+// named returns the service whose names lead to a virtual host. Without interception nothing tells which Pod of a headless service
+// a request is for, so the Pods' own names are those of no service: any other Pod would be a wrong one.
+func (m hostMaker) named(s *model.Service) *model.Service {
+	if !m.none || !s.Headless {
+		return s
+	}
+	alone := *s
+	alone.Headless = false
+	return &alone
 }
 
 // routed returns the ports of a service that take HTTP from a listener's port; 0 for a listener without a port.

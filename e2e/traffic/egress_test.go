@@ -66,6 +66,36 @@ func TestNamesThatEnvoyResolves(t *testing.T) {
 	w.replay(p)
 }
 
+// A program that names its hosts to an HTTP proxy has no original destination: a service without resolution has the endpoints that
+// are known, else Envoy resolves the host, and nothing else where unknown hosts are closed.
+func TestServicesWithoutAnOriginalDestination(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	resolved, known := w.BackendAt("127.0.0.1", "resolved"), w.Backend("known")
+	entry := func(name, host string, port int, rest string) {
+		w.Apply("ServiceEntry "+name, fmt.Sprintf("hosts: [%q]\nlocation: MESH_EXTERNAL\nports: [{number: %d, name: http, protocol: HTTP}]\n%s", host, port, rest))
+	}
+	w.Apply("Sidecar default", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}")
+	entry("below", "*.localhost", resolved.Port, "resolution: NONE")
+	entry("chosen", "localhost", resolved.Port, "resolution: NONE\nworkloadSelector: {labels: {app: chosen}}")
+	w.Service("passed.test", known)
+	w.Apply("DestinationRule passed", "host: passed.test\ntrafficPolicy: {loadBalancer: {simple: PASSTHROUGH}}")
+	p := w.SidecarEnvoy("client", "")
+	one, below := fmt.Sprintf("http://localhost:%d/", resolved.Port), fmt.Sprintf("http://a.localhost:%d/", resolved.Port)
+	p.Until(lab.From("resolved"), one)
+	p.Until(lab.From("resolved"), below)
+	p.Until(lab.From("known"), "http://passed.test/")
+	p.Until(lab.Status(502), "http://127.0.0.1/")
+	w.Apply("WorkloadEntry known", fmt.Sprintf("address: %s\nlabels: {app: chosen}\nports: {http: %d}", known.IP, known.Port))
+	p.Until(lab.From("known"), one)
+	w.Remove("WorkloadEntry", "known")
+	p.Until(lab.From("resolved"), one)
+	w.replay(p)
+	w.Apply("DestinationRule one", "host: \"*.localhost\"\ntrafficPolicy: {tls: {mode: SIMPLE, sni: other.test, insecureSkipVerify: true}}")
+	p.Until(lab.Status(503), below)
+	p.Until(lab.From("resolved"), one)
+}
+
 // A Sidecar decides what its workloads see.
 func TestScopes(t *testing.T) {
 	t.Parallel()

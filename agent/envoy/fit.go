@@ -13,6 +13,7 @@ type prospect struct {
 	cdsAnswered      bool             // accepted or refused
 	ldsAccepted      bool             // at least once
 	ldsRefused       bool             // at least once
+	lacks            string           // of its first configuration, as the relay knows; empty for nothing
 	refusal          string           // the last one of LDS in Envoy's log; empty if it is not known
 	listeners        []netip.AddrPort // of those that were accepted and are bound
 	taken            []netip.AddrPort // it could not bind them since its parent has them, and by hot restart it will inherit them
@@ -24,10 +25,12 @@ func (p prospect) unfit(addresses []netip.AddrPort) string {
 	switch {
 	case p.asksCDS && !p.cdsAnswered:
 		return "CDS has not answered"
+	case p.asksLDS && !p.ldsAccepted && !p.ldsRefused:
+		return "LDS has not answered"
+	case p.lacks != "":
+		return p.lacks
 	case !p.asksLDS || p.ldsAccepted:
 		return ""
-	case !p.ldsRefused:
-		return "LDS has not answered"
 	}
 	var lost []string
 	for _, a := range addresses {

@@ -23,6 +23,8 @@ func TestUnfit(t *testing.T) {
 		{"LDS is silent, and the parent has no listener", prospect{asksLDS: true}, nil, "LDS has not answered"},
 		{"LDS was accepted without them", prospect{asksLDS: true, ldsAccepted: true}, both, ""},
 		{"LDS was accepted before it was refused", prospect{asksLDS: true, ldsAccepted: true, ldsRefused: true}, both, ""},
+		{"routes have not come", prospect{asksLDS: true, ldsAccepted: true, lacks: "route table 80"}, both, "route table 80"},
+		{"routes have not come, LDS was refused in part", prospect{asksLDS: true, ldsRefused: true, listeners: both, lacks: "route table 80"}, both, "route table 80"},
 		{"LDS was refused, and nothing is lost", prospect{asksLDS: true, ldsRefused: true, listeners: []netip.AddrPort{b, a}}, both, ""},
 		{"LDS was refused, and there was nothing", prospect{asksLDS: true, ldsRefused: true}, nil, ""},
 		{"LDS was refused, and one is lost", prospect{asksLDS: true, ldsRefused: true, listeners: both[:1], refusal: "no filter"}, both, "at [::]:15006: no filter"},

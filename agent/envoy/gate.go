@@ -116,6 +116,11 @@ func (c *process) prospect(ctx context.Context) (prospect, error) {
 		ldsAccepted: stats["listener_manager.lds.version"] != 0,
 		ldsRefused:  stats["listener_manager.lds.update_rejected"] != 0,
 	}
+	if c.Relayed != nil {
+		if relayed := c.Relayed(c.started); relayed != nil {
+			p.lacks = relayed.Lacks
+		}
+	}
 	if p.ldsRefused && !p.ldsAccepted {
 		p.refusal = c.output.lastRejection(listenerType).Text
 		p.listeners, _, err = c.admin.Listeners(ctx)

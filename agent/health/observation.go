@@ -80,6 +80,7 @@ type Relayed struct {
 	Connected bool
 	Why       string    // why not
 	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
+	Lacks     string    // what a starting Envoy has not got of its first configuration; empty for nothing
 	Applying  bool      // Envoy has a response that it has not answered yet
 }
 

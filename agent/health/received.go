@@ -21,7 +21,11 @@ type Rejected struct {
 // client may reset the counters.
 func (s State) received(o Observation, c Config, now time.Time) State {
 	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
-	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
+	if o.Relayed != nil && o.Relayed.Lacks != "" && !s.Conditions[ldsReceived].Status {
+		s.set(ldsReceived, false, "not yet: "+o.Relayed.Lacks, now)
+	} else {
+		s.update(ldsReceived, o.AsksLDS, c.LDS, now)
+	}
 	s.CDS = s.CDS.next(c.CDS, o.Delta, now)
 	s.LDS = s.LDS.next(c.LDS, o.Delta, now)
 	s.Refused, s.Shared = c.Refused, c.Shared

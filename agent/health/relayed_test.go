@@ -46,6 +46,17 @@ func TestRelayed(t *testing.T) {
 			}
 		})
 	}
+	o.Relayed = &Relayed{Connected: true, Lacks: "route table 80"}
+	s := State{}.Next(o, now)
+	if v := s.Verdict(now); v.Ready || v.Reason() != "LDSReceived: not yet: route table 80" {
+		t.Errorf("without a route table: %+v", v)
+	}
+	o.Relayed = &Relayed{Connected: true}
+	s = s.Next(o, now)
+	o.Relayed = &Relayed{Connected: true, Lacks: "route table 81"}
+	if v := s.Next(o, now).Verdict(now); !v.Ready {
+		t.Errorf("one that was ready lacks another table: %+v", v)
+	}
 	o.Relayed = nil
 	if v := (State{}).Next(o, now).Verdict(now); v.Discovery == nil || !v.Discovery.Status {
 		t.Errorf("without a relay Envoy's own stream counts: %+v", v.Discovery)

@@ -10,6 +10,7 @@ import (
 const (
 	TypeCluster   = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	TypeEndpoints = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	TypeRoutes    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 	TypeListener  = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	TypeSecret    = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 )

@@ -190,7 +190,7 @@ func (r *relayed) health(started time.Time) *health.Relayed {
 	if !known {
 		return nil
 	}
-	return &health.Relayed{Connected: s.Connected, Why: s.Why, Serves: s.Serves, Applying: s.Applying > 0}
+	return &health.Relayed{Connected: s.Connected, Why: s.Why, Serves: s.Serves, Lacks: r.relay.Lacks(started), Applying: s.Applying > 0}
 }
 
 // recording returns whether what Envoy accepts is remembered.

@@ -43,6 +43,7 @@ func (r *Relay) Resume(carried []Carried) {
 			}
 		}
 		e.basic, e.state = c.Basic, c.State
+		e.wants.end() // it may serve, and an upgrade makes nothing unready
 		r.envoys[e.number] = e
 	}
 }

@@ -34,6 +34,7 @@ type envoy struct {
 	got      map[string]bool // an answer, and accepted or refused it
 	accepted map[string]bool
 	basic    time.Time // when it had accepted clusters and listeners
+	wants    wants
 	state    State
 }
 
@@ -90,6 +91,49 @@ func (r *Relay) State(started time.Time) (State, bool) {
 	return e.state, true
 }
 
+// Lacks returns what the process that was started at a time has not got of its first configuration; empty for nothing, and for a process that is
+// not known.
+func (r *Relay) Lacks(started time.Time) string {
+	r.mu.Lock()
+	e := r.envoys[started.UnixNano()]
+	r.mu.Unlock()
+	if e == nil {
+		return ""
+	}
+	return e.lacks(time.Now())
+}
+
+// lacks relies on Envoy's order: it subscribes to the route tables of its listeners before it answers LDS.
+func (e *envoy) lacks(now time.Time) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.wants.met:
+		return ""
+	case e.asked[lastgood.TypeListener] && !e.got[lastgood.TypeListener]:
+		return "LDS has not answered"
+	}
+	lacks := e.wants.missing(now)
+	if lacks == "" && e.got[lastgood.TypeListener] {
+		e.wants.end()
+	}
+	return lacks
+}
+
+// sent notes what is in a response.
+func (e *envoy) sent(typeURL, nonce string, names []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wants.response(typeURL, nonce, names)
+}
+
+// suffice ends the wait for what the process lacks.
+func (e *envoy) suffice() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wants.end()
+}
+
 // request notes what a process asks for and accepts.
 func (e *envoy) request(r lastgood.Request, now time.Time) {
 	e.mu.Lock()
@@ -104,6 +148,7 @@ func (e *envoy) request(r lastgood.Request, now time.Time) {
 	if r.Nonce != "" && !r.Refused {
 		e.accepted[r.Type] = true
 	}
+	e.wants.request(r, now)
 	if e.basic.IsZero() && e.accepted[lastgood.TypeCluster] && e.accepted[lastgood.TypeListener] {
 		e.basic = now
 	}
@@ -159,5 +204,6 @@ func (e *envoy) ended() {
 	e.change(func(s *State) {
 		s.Connected, s.Applying = false, 0
 		s.Ended++
+		e.wants.cut()
 	})
 }

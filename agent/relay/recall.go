@@ -16,6 +16,7 @@ func (s *stream) recall(ctx context.Context, m *lastgood.Loaded, kept []request,
 	defer m.Close()
 	s.relay.config.Log.Warn("discovery is away: Envoy gets the last good configuration", "of", m.Contact.UTC().Format(time.RFC3339), "why", s.why())
 	s.envoy.change(func(state *State) { state.Serves = m.Contact })
+	s.envoy.suffice() // what is remembered has been accepted before
 	s.session.Contact(m.Contact)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,6 +16,7 @@ type scan struct {
 	typeURL  string
 	nonce    string
 	names    []string // nil if there are too many
+	removals []string // names of removed resources; likewise
 	letters  int      // of all names
 	last     lastgood.Mark
 	resource string // the type of the first resource, which comes before typeURL
@@ -168,16 +169,20 @@ func (s *scan) store() {
 	*s.keep = string(s.kept)
 	if s.keep == &s.removed {
 		s.last = lastgood.Mark{Name: s.removed, Removed: true}
+		s.removals = s.add(s.removals, s.removed)
 	}
 	s.keep = nil
 }
 
 func (s *scan) endResource() {
 	s.last = lastgood.Mark{Name: s.name, Version: s.version}
-	if s.letters += len(s.name) + 16; s.letters > mostNames {
-		s.names = nil
-	} else {
-		s.names = append(s.names, s.name)
-	}
+	s.names = s.add(s.names, s.name)
 	s.name, s.version = "", ""
+}
+
+func (s *scan) add(names []string, name string) []string {
+	if s.letters += len(name) + 16; s.letters > mostNames {
+		return nil
+	}
+	return append(names, name)
 }

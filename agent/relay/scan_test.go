@@ -39,7 +39,7 @@ func TestScan(t *testing.T) {
 		if err := s.end(); err != nil {
 			t.Fatal(err)
 		}
-		if s.typeURL != "t" || s.resource != "t" || s.nonce != "n" || !slices.Equal(s.names, []string{"a", "b"}) ||
+		if s.typeURL != "t" || s.resource != "t" || s.nonce != "n" || !slices.Equal(s.names, []string{"a", "b"}) || !slices.Equal(s.removals, []string{"gone"}) ||
 			s.last != (lastgood.Mark{Name: "gone", Removed: true}) {
 			t.Errorf("in pieces of %d: %+v", size, s)
 		}

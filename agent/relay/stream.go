@@ -262,7 +262,7 @@ func (s *stream) copy(from io.Reader, size int, buffer []byte) error {
 	if _, err := s.out.Write(frame.Head(size)); err != nil {
 		return err
 	}
-	r := recording{session: s.session}
+	r := recording{session: s.session, envoy: s.envoy}
 	r.begin(size)
 	for size > 0 {
 		n, err := from.Read(buffer[:min(size, len(buffer))])
@@ -285,6 +285,7 @@ func (s *stream) copy(from io.Reader, size int, buffer []byte) error {
 // recording is the record of one response.
 type recording struct {
 	session *lastgood.Session
+	envoy   *envoy
 	scan    scan
 	off     bool // it is not recorded
 }
@@ -325,10 +326,15 @@ func (r *recording) end() {
 		r.fail(err)
 		return
 	}
+	if r.scan.letters > mostNames {
+		r.envoy.suffice() // nobody knows what is in it
+	}
+	r.envoy.sent(r.scan.typeURL, r.scan.nonce, append(r.scan.removals, r.scan.names...))
 	r.session.End(r.scan.typeURL, r.scan.nonce, r.scan.names, r.scan.last)
 }
 
 func (r *recording) fail(err error) {
 	r.off = true
+	r.envoy.suffice()
 	r.session.Fail(err)
 }

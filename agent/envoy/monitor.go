@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +21,7 @@ const (
 	receivedInterval  = 10 * time.Second        // between two queries for rejected configuration, which cost Envoy some work
 	diagnosisInterval = 5 * time.Second         // between two diagnoses of the connection to discovery
 	linkInterval      = time.Second             // between two queries of what a starting Envoy waits for
+	muteTime          = time.Second             // that a starting Envoy has for the socket of its admin, before queries that fail count
 )
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.
@@ -31,6 +33,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	defer facts.Close()
 	defer c.diagnosing.Wait()
 	began := time.Now()
+	c.awaitAdmin(ctx)
 	var asked time.Time // when configuration was last queried
 	c.linked = began    // no query of the link right after the fork
 	var next time.Time  // of the next query; a read of the process's state leaves it as it is
@@ -84,6 +87,23 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		case <-ctx.Done():
 		case <-c.stirred: // read the process's state, without a query
 		case <-time.After(time.Until(next)):
+		}
+	}
+}
+
+// awaitAdmin waits until the process has created the socket of its admin, which takes most of its start, or for a while. A look at the path
+// costs much less than a query that fails.
+func (c *process) awaitAdmin(ctx context.Context) {
+	look := time.NewTicker(pollInterval(0))
+	defer look.Stop()
+	for began := time.Now(); time.Since(began) < muteTime; {
+		if _, err := os.Lstat(c.admin.Socket); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
 		}
 	}
 }

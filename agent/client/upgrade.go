@@ -35,7 +35,11 @@ func (c *Client) Upgrade(ctx context.Context, binary string) (version string, er
 		now, err := c.upgrades(ctx)
 		switch {
 		case err == nil && now.Count > before.Count:
-			return strings.TrimSpace(string(a.body)), nil
+			runs := strings.TrimSpace(string(a.body))
+			for _, setting := range now.NotInForce {
+				runs += "\nnot in force: " + setting
+			}
+			return runs, nil
 		case err == nil && now.Failure != "" && now.Pending == "":
 			return "", fmt.Errorf("the agent goes on as it was: %s", now.Failure)
 		case errors.Is(err, ErrNobody): // its sockets stay open during a replacement

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,43 @@ func argv(o Options, f files, s sockets, restart int) []string {
 			"--skip-hot-restart-parent-stats")
 	}
 	return append(args, o.arguments()...)
+}
+
+// changedArguments names the flags of o that differ from those of a command line, with both values. The format of the log is no setting.
+func (o Options) changedArguments(line []string) (changed []string) {
+	want := o.arguments()
+	from := slices.Index(line, want[0])
+	if from < 0 {
+		return nil // it is not one of ours
+	}
+	flags := func(args []string) map[string]string {
+		out, flag := map[string]string{}, ""
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "-") {
+				flag, out[arg] = arg, ""
+			} else {
+				out[flag] = arg
+			}
+		}
+		return out
+	}
+	now, before := flags(want), flags(line[from:])
+	all := maps.Clone(now)
+	maps.Copy(all, before)
+	delete(all, "--log-format")
+	for _, flag := range slices.Sorted(maps.Keys(all)) {
+		value, set := now[flag]
+		old, was := before[flag]
+		switch {
+		case set && was && value != old:
+			changed = append(changed, flag+" "+value+", before "+old)
+		case set && !was:
+			changed = append(changed, strings.TrimSpace(flag+" "+value)+", before not set")
+		case was && !set:
+			changed = append(changed, flag+" no longer set")
+		}
+	}
+	return changed
 }
 
 func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }

@@ -36,6 +36,37 @@ func TestArgv(t *testing.T) {
 	}
 }
 
+func TestChangedArguments(t *testing.T) {
+	usual := Options{LogLevel: "warning", DrainTime: 45 * time.Second, ParentShutdown: time.Minute}
+	line := argv(usual, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{}, 3)
+	for _, test := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{"nothing", func(*Options) {}, ""},
+		{"a value", func(o *Options) { o.DrainTime = time.Minute }, "--drain-time-s 60, before 45"},
+		{"two", func(o *Options) { o.LogLevel, o.ParentShutdown = "info", 2*time.Minute }, "--log-level info, before warning; --parent-shutdown-time-s 120, before 60"},
+		{"another flag", func(o *Options) { o.Concurrency = 2 }, "--concurrency 2, before not set"},
+		{"a flag without a value", func(o *Options) { o.Extra = []string{"--skip-deprecated-logs"} }, "--skip-deprecated-logs, before not set"},
+		{
+			"one in the place of another", func(o *Options) { o.Extra = []string{"--file-flush-interval-msec=50"} },
+			"--file-flush-interval-msec no longer set; --file-flush-interval-msec=50, before not set",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := usual
+			test.change(&o)
+			if got := strings.Join(o.changedArguments(line), "; "); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+	if got := usual.changedArguments([]string{"envoy", "-c", "x"}); got != nil {
+		t.Errorf("a command line that is none of ours: %q", got)
+	}
+}
+
 func TestAdminIsTheEpochsOwn(t *testing.T) {
 	json := filesOf(room{"/c", "TOKEN"}, "rev4", "json")
 	admin := string(json.adminJSON())

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -194,6 +195,19 @@ func (p *Proxy) adopt(one CarriedProcess, launch agent.Launch, from Carrier) (*p
 	}
 	c.child, c.pipes = child, read
 	return c, nil
+}
+
+// ChangedArguments names the arguments that Envoys get from now on and that the running one has otherwise.
+func (p *Proxy) ChangedArguments() []string {
+	c := p.serving()
+	if c == nil {
+		return nil
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.pid))
+	if err != nil {
+		return nil // it has ended: the next one has them
+	}
+	return p.Options.changedArguments(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
 }
 
 // takeAdopted returns the adopted process of an epoch, once; nil for none.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cert"
@@ -164,6 +165,9 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 	r.rotated.Store(&c.from.Rotated)
 	r.upgrader.path = cmp.Or(c.from.Path, r.upgrader.path)
 	r.upgrader.resume(c.from.Upgrades, c.handed.Failure)
+	if changed := changedArguments(r.child); changed != "" {
+		r.config.Log.Warn("a setting is not in force", "setting", changed)
+	}
 	r.process.Stderr.Resume(c.from.Stderr)
 	r.process.Printed.Resume(c.from.Stdout)
 	c.handed.Accept()
@@ -171,6 +175,15 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 		r.config.Log.Warn("record of Envoy processes not written: if this agent is killed, they are not cleaned up", "dir", r.slot.Name(), "err", err)
 	}
 	return nil
+}
+
+// changedArguments names those that the running Envoy does not have, for people; empty for none.
+func changedArguments(of *envoy.Proxy) string {
+	changed := of.ChangedArguments()
+	if len(changed) == 0 {
+		return ""
+	}
+	return "arguments of Envoy (" + strings.Join(changed, ", ") + "): with its next start or handover"
 }
 
 // pack puts together what the next image takes over, once everything of this run has ended.
@@ -193,6 +206,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 			state.Shown = m.carry()
 		}
 	}
+	state.Upgrades.NotInForce = nil // the next image finds it out
 	var err1, err2 error
 	state.Envoys, err1 = r.child.Carry(&c.files)
 	state.Slot, err2 = r.slot.Carry(&c.files, state.Envoys)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func (r *report) document() status.Document {
 	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: r.stderr.Dropped()}, {Stream: "stdout", Lines: r.printed.Dropped()}}
 	if r.upgrader != nil {
 		d.Upgrades = r.upgrader.upgrades()
+		if changed := changedArguments(r.child); changed != "" && d.Upgrades.Count > 0 {
+			d.Upgrades.NotInForce = append(slices.Clip(d.Upgrades.NotInForce), changed)
+		}
 	}
 	for _, set := range r.certificates {
 		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)

@@ -223,7 +223,10 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 			return
 		}
 		ports := r.config.Ports
-		ports.Inherited, ports.Keep = carriage.inherited, carriage.keep
+		ports.Inherited, ports.Keep, ports.Unchanged = carriage.inherited, carriage.keep, r.upgrader.later
+		if carriage.handed != nil { // a busy port ends a start, and no Envoy that serves
+			ports.Status.Given, ports.Admin.Given = false, false
+		}
 		stop, err := status.Serve(r.statusConfig(), ports, r.slot.Socket(status.SocketName))
 		if err != nil {
 			refuse(&unserved{err})

@@ -185,12 +185,20 @@ func (u *upgrader) resume(told status.Upgrades, failure string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.told = told
-	u.told.Pending, u.told.Failure, u.told.At = "", failure, time.Now()
+	u.told.Pending, u.told.Failure, u.told.At, u.told.NotInForce = "", failure, time.Now(), nil
 	if failure == "" {
 		u.told.Count++
 	} else {
 		u.log.Error("the agent was not replaced, this image goes on", "err", failure)
 	}
+}
+
+// later notes a setting that is not in force yet, and how it comes into force.
+func (u *upgrader) later(what string) {
+	u.log.Warn("a setting is not in force", "setting", what)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.told.NotInForce = append(u.told.NotInForce, what)
 }
 
 // follow upgrades at each request.

@@ -30,6 +30,9 @@ type Upgrades struct {
 	At      time.Time `json:"at,omitzero"`       // of the last one, or of the failure
 	Pending string    `json:"pending,omitempty"` // version of an image that takes over as soon as nothing is under way
 	Failure string    `json:"failure,omitempty"` // why the last one that was asked has not
+
+	// NotInForce lists settings that this image has read and that are not in force yet, each with how they come into force.
+	NotInForce []string `json:"not_in_force,omitempty"`
 }
 
 // Dropped counts lines that were dropped because the reader of the stream did not keep up.

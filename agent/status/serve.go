@@ -27,6 +27,28 @@ type Ports struct {
 	// under way are answered. Both may be nil.
 	Inherited map[string]net.Listener
 	Keep      func(name string, l net.Listener) bool
+	Unchanged func(why string) // a port that another image has opened stays, since the one that is set cannot be had; may be nil
+}
+
+func (p Ports) unchanged(why string) {
+	if p.Unchanged != nil {
+		p.Unchanged(why)
+	}
+}
+
+// still returns an inherited listener if it has the port that is set.
+func (p OwnPort) still(inherited net.Listener) net.Listener {
+	if inherited == nil || numberOf(inherited) != p.Number {
+		return nil
+	}
+	return inherited
+}
+
+func numberOf(l net.Listener) int {
+	if address, is := l.Addr().(*net.TCPAddr); is {
+		return address.Port
+	}
+	return 0
 }
 
 // Serve opens the ports, and the owner's socket at a path. A busy port is an error if the port was set; a busy default port is
@@ -64,10 +86,21 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 	}{{ports.Admin, c.openFront}, {ports.Status, func(port int, inherited net.Listener) (net.Listener, *http.Server, error) {
 		return c.openStatus(port, ports.HostIP, inherited)
 	}}} {
+		inherited := ports.Inherited[door.Name]
 		if door.Number == 0 {
+			if inherited != nil {
+				inherited.Close()
+			}
 			continue
 		}
-		listener, server, err := door.open(door.Number, ports.Inherited[door.Name])
+		listener, server, err := door.open(door.Number, door.still(inherited))
+		if before := inherited != nil && door.still(inherited) == nil; before && err == nil {
+			inherited.Close()
+		} else if before {
+			c.Log.Warn("port not changed", "flag", door.Name, "err", err)
+			ports.unchanged(fmt.Sprintf("%s %d: %v: agent upgrade again when it is free; until then port %d is served", door.Name, door.Number, err, numberOf(inherited)))
+			listener, server, err = door.open(door.Number, inherited)
+		}
 		switch {
 		case err != nil && door.Given:
 			stop()

@@ -3,6 +3,7 @@ package status
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -115,4 +116,68 @@ func TestLastConnectionIsAnswered(t *testing.T) {
 		t.Error(err)
 	}
 	<-stopped
+}
+
+// A port that was set otherwise since another image has opened it is opened anew, and the old one closed; while it is busy the old one stays.
+func TestServeOtherPorts(t *testing.T) {
+	listen := func() (net.Listener, int) {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l, l.Addr().(*net.TCPAddr).Port
+	}
+	free := func() int {
+		t.Helper()
+		l, port := listen()
+		l.Close()
+		return port
+	}
+	_, busy := listen()
+	for _, test := range []struct {
+		name          string
+		port          int // that is set now
+		before, after bool
+		unchanged     string
+	}{
+		{"another", free(), false, true, ""},
+		{"one that is busy", busy, true, false, "--proxyAdminPort"},
+		{"none", 0, false, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inherited, old := listen()
+			var unchanged []string
+			config := Config{
+				Document: func() Document { return Document{} }, Envoys: ports{}, Envoy: func() http.RoundTripper { return nil },
+				Log: slog.New(slog.DiscardHandler),
+			}
+			stop, err := Serve(config, Ports{
+				Admin:     OwnPort{Name: "--proxyAdminPort", Number: test.port},
+				Inherited: map[string]net.Listener{"--proxyAdminPort": inherited},
+				Unchanged: func(why string) { unchanged = append(unchanged, why) },
+			}, filepath.Join(t.TempDir(), "socket"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			serves := func(port int) bool {
+				response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+				if err == nil {
+					response.Body.Close()
+				}
+				return err == nil
+			}
+			if got := serves(old); got != test.before {
+				t.Errorf("the old port is served: %t", got)
+			}
+			if test.after && !serves(test.port) {
+				t.Error("the new port is not served")
+			}
+			if got := strings.Join(unchanged, "; "); (got == "") != (test.unchanged == "") || !strings.HasPrefix(got, test.unchanged) {
+				t.Errorf("got %q, want %q", got, test.unchanged)
+			}
+		})
+	}
 }

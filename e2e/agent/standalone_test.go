@@ -215,6 +215,7 @@ type agentStatus struct {
 	Upgrades  struct {
 		Count            int
 		Pending, Failure string
+		NotInForce       []string `json:"not_in_force"`
 	}
 }
 

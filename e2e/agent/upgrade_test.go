@@ -169,6 +169,10 @@ func TestUpgradeFollowsItsPath(t *testing.T) {
 	s.Signal(syscall.SIGUSR2)
 	s.upgraded(6)
 	runs(in("v1", "agent.old"))
+	s.must(os.WriteFile(settings, []byte("proxyLogLevel: info\n"), 0o600))
+	asks("", in("v1", "agent.old")+"), the same binary\nnot in force: arguments of Envoy (--log-level info, before warning): with its next start or handover\n")
+	s.configure(2)
+	s.must(s.awaitStatus(handoverLimit, "all settings in force", func(a agentStatus) bool { return len(a.Upgrades.NotInForce) == 0 }))
 	s.must(os.WriteFile(settings, []byte("proxyLogLevl: warning\n"), 0o600))
 	if err := s.upgrade(""); err == nil || !strings.Contains(err.Error(), "proxyLogLevl") || strings.Contains(err.Error(), "for usage") {
 		t.Errorf("a typo in the settings: %v", err)

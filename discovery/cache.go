@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -167,6 +168,17 @@ func (c *cache) report() SourceStatus {
 // forget forgets which groups are held. They are served until something else removes them.
 func (c *cache) forget() {
 	c.held, c.heldSince, c.heldUntil, c.lost = map[string]model.Group{}, time.Time{}, time.Time{}, ""
+}
+
+// toKeep returns what is kept of the source for the next start.
+func (c *cache) toKeep() map[string]model.Group {
+	out := maps.Clone(c.groups)
+	for key := range c.stranded {
+		group := out[key]
+		group.Stranded = true
+		out[key] = group
+	}
+	return out
 }
 
 // nothingOf returns empty groups: what a source has of records that are gone.

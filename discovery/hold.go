@@ -38,7 +38,7 @@ func (s *state) remove(name string, c *cache, going map[string]model.Group, now 
 // its policies stay, and the rest is held however little it is.
 func (s *state) removeOf(u model.Update, name string, c *cache, going map[string]model.Group, now time.Time) {
 	if u.Emptied && s.patience.Wipe > 0 {
-		going = s.strand(name, c, going)
+		going = s.strand(name, c, going, now)
 		if !u.Certain && len(going) > 0 {
 			s.hold(name, c, going, cmp.Or(s.lost(name, c, going), fmt.Sprintf("all %d groups", len(going))), now)
 			return
@@ -52,7 +52,7 @@ func (s *state) removeOf(u model.Update, name string, c *cache, going map[string
 }
 
 // strand keeps the policies of a source that is left without any object, and returns the other groups.
-func (s *state) strand(name string, c *cache, going map[string]model.Group) map[string]model.Group {
+func (s *state) strand(name string, c *cache, going map[string]model.Group, now time.Time) map[string]model.Group {
 	rest, before := map[string]model.Group{}, len(c.stranded)
 	for key, group := range going {
 		if !c.groups[key].Policies() {
@@ -63,6 +63,7 @@ func (s *state) strand(name string, c *cache, going map[string]model.Group) map[
 		c.resend(key, model.Group{}) // it is no longer of before the start
 	}
 	if len(c.stranded) > before {
+		c.dirty(now)
 		s.log(slog.LevelError, "source is left without any object, its policies count until they are back", "source", name,
 			"policies", len(c.stranded), "sooner", releaseCommand(name))
 	}

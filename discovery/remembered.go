@@ -44,7 +44,11 @@ func (s *state) recall(all map[string]Remembered, roster map[string]*feed, now t
 		c.status = SourceStatus{Name: name, State: SourceSyncing}
 		c.memory = memory{from.At, now.Sub(from.At), map[string]bool{}}
 		for key, group := range from.Groups {
-			if _, changed := c.take(key, group); changed {
+			stranded := group.Stranded && s.patience.Wipe > 0
+			group.Stranded = false
+			if _, changed := c.take(key, group); stranded {
+				c.stranded[key] = true
+			} else if changed {
 				c.old[key] = true
 			}
 		}

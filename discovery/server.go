@@ -235,7 +235,7 @@ func (s *Server) keep(state *state, final bool) {
 	}
 	now := time.Now()
 	for _, name := range state.toKeep(now, final) {
-		s.Keeper.Keep(name, maps.Clone(state.sources[name].groups), now)
+		s.Keeper.Keep(name, state.sources[name].toKeep(), now)
 	}
 	for _, name := range gone {
 		s.Keeper.Forget(name)

@@ -104,7 +104,7 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			continue // what is remembered has all that it names
 		}
 		switch {
-		case (s.pushed || c.remembered()) && c.goes(key, group):
+		case (s.pushed || c.remembered() || u.Emptied) && c.goes(key, group):
 			if !s.linger(c, key, group, now) {
 				going[key] = group
 			}
@@ -135,7 +135,8 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 
 // becomeWhole removes what a source has not sent again, now that all it has is known.
 func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time) {
-	s.removeOf(u, name, c, nothingOf(c.deleted()), now)
+	gone := slices.DeleteFunc(c.deleted(), func(key string) bool { return c.stranded[key] })
+	s.removeOf(u, name, c, nothingOf(gone), now)
 	s.meet(name, now)
 	s.renewed(name, c, now)
 }

@@ -49,30 +49,42 @@ func TestRelease(t *testing.T) {
 }
 
 // Files that disappear at once are named as what any source holds, and an operator releases them in the same way: then they
-// are gone, and not held a second time.
+// are gone, and not held a second time. So it is with the last one.
 func TestReleaseOfFiles(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 4 {
+	for i := range 5 {
 		object := fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: s%d}, spec: {hosts: [s%d.test], resolution: NONE, ports: [{number: 80, name: http, protocol: HTTP}]}}", i, i)
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".yaml")), []byte(object), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := startServe(t, "--configDir", dir, "--wipeDelay", "1h")
-	s.awaitText(t, "/v1/registration", "s3.test")
-	for i := range 4 {
-		if err := os.Remove(filepath.Join(dir, fmt.Sprint(i, ".yaml"))); err != nil {
-			t.Fatal(err)
+	s.awaitText(t, "/v1/registration", "s4.test")
+	for _, step := range []struct {
+		gone                   []int
+		said, ends, page, left string
+		held                   []string
+	}{
+		{[]int{0, 1, 2, 3}, "source config: 4 of 5 services are gone at once", "4 groups are no longer held", "/debug/sources", `"objects": 1`, []string{"s0.test", "s3.test", "s4.test"}},
+		{[]int{4}, "source config: all 1 groups are gone at once", "1 groups are no longer held", "/v1/registration", "[]", []string{"s4.test"}},
+	} {
+		for _, i := range step.gone {
+			if err := os.Remove(filepath.Join(dir, fmt.Sprint(i, ".yaml"))); err != nil {
+				t.Fatal(err)
+			}
 		}
+		s.awaitText(t, "/ready?verbose", step.said)
+		page := s.get(t, s.web, "/v1/registration")
+		for _, host := range step.held {
+			if !strings.Contains(page, host) {
+				t.Errorf("%s is not held: %s", host, page)
+			}
+		}
+		var out strings.Builder
+		if code := run(t.Context(), []string{"release", "config", "--httpAddr", s.web}, nil, &out, &out); code != 0 || !strings.Contains(out.String(), step.ends) {
+			t.Errorf("it ends with %d: %s", code, out.String())
+		}
+		s.awaitText(t, step.page, step.left)
 	}
-	s.awaitText(t, "/ready?verbose", "source config: 4 of 4 services, all 4 objects of kind ServiceEntry are gone at once")
-	if page := s.get(t, s.web, "/v1/registration"); !strings.Contains(page, "s0.test") || !strings.Contains(page, "s3.test") {
-		t.Errorf("they are not held: %s", page)
-	}
-	var out strings.Builder
-	if code := run(t.Context(), []string{"release", "config", "--httpAddr", s.web}, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "4 groups are no longer held") {
-		t.Errorf("it ends with %d: %s", code, out.String())
-	}
-	s.awaitText(t, "/v1/registration", "[]")
 	s.stop(t)
 }

@@ -23,7 +23,7 @@ type Update struct {
 	Certain bool
 
 	// Emptied says that the source is left without any object, which may be an accident: its policies stay until they are back, or
-	// until an operator releases the source.
+	// until an operator releases the source, and the rest is held, however little it is.
 	Emptied bool
 
 	// Stands are keys of records that exist, of which there is nothing new to send: their last groups stay.
@@ -53,6 +53,9 @@ type Group struct {
 	// Lapsed marks a group with less in it than before, because the registry no longer lists a part of the record and has
 	// not said that it was removed. If most endpoints of a source lapse at once, they are held.
 	Lapsed bool
+
+	// Stranded marks a group that is kept for the next start as one that its source, which was left without any object, no longer has.
+	Stranded bool
 
 	// Waits marks a group as made before its source knew all that the record names, such as a Secret. What is remembered of it from
 	// before the start stays until the source sends it without the mark, or is whole.

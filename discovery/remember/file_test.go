@@ -264,7 +264,7 @@ func TestFormat(t *testing.T) {
 		"Meta: Kind Namespace Name Labels Created Origin Closed WholeHosts DryRun",
 		"Warning: Path Message",
 		"object: Meta Type Spec Warnings",
-		"record: Key Services Workloads Objects",
+		"record: Key Services Workloads Objects Stranded",
 	}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("the fields are others: does %q still say what a file is? (-want +got)\n%s", format, diff)

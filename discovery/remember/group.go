@@ -18,6 +18,7 @@ type record struct {
 	Services  []*model.Service  `json:",omitempty"`
 	Workloads []*model.Workload `json:",omitempty"`
 	Objects   []object          `json:",omitempty"`
+	Stranded  bool              `json:",omitempty"`
 }
 
 // object is an object as a file has it, without the lines of its fields: they are those of a file that may have changed.
@@ -50,7 +51,7 @@ func kinds() map[string]protoreflect.FullName {
 
 // encode returns the line of a group.
 func encode(key string, g model.Group) ([]byte, error) {
-	r := record{Key: key, Services: g.Services, Workloads: g.Workloads}
+	r := record{Key: key, Services: g.Services, Workloads: g.Workloads, Stranded: g.Stranded}
 	for _, o := range g.Objects {
 		spec, ok := o.Spec.(proto.Message)
 		if !ok {
@@ -80,7 +81,7 @@ func decode(line []byte) (key string, g model.Group, err error) {
 	fail := func(format string, args ...any) (string, model.Group, error) {
 		return "", model.Group{}, fmt.Errorf("group %.200q: %s", r.Key, fmt.Sprintf(format, args...))
 	}
-	g.Services, g.Workloads = r.Services, r.Workloads
+	g.Services, g.Workloads, g.Stranded = r.Services, r.Workloads, r.Stranded
 	if slices.Contains(g.Services, nil) || slices.Contains(g.Workloads, nil) {
 		return fail("a part of it is null")
 	}

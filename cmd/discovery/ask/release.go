@@ -16,6 +16,7 @@ func Release() *cobra.Command {
 		Short: "Let discovery remove what a source has lost at once",
 		Long: `If most hosts of a source are gone at once, which may be an accident, discovery serves them for --wipeDelay and logs an error;
 /ready?verbose names them. This command, on the host of discovery, ends that time: what the source has counts.
+The policies of a directory that is left without any object have no such time: they stay until they are back, or until this command.
 
 A proxy that comes back to a discovery that knows nothing of a source keeps what it has until the source is whole: "release SOURCE" ends
 that. One that would lose most of its clusters keeps them for --wipeDelay: "release proxies" ends that.`,

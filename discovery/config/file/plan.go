@@ -47,7 +47,6 @@ type outcome struct {
 	groups   map[string]model.Group
 	problems []config.Problem // new ones
 	hold     string           // text about objects that are held from now on, or no longer; empty for no change
-	asked    bool             // an operator has asked to remove what was held
 	certain  bool             // groups has objects that were held, and are gone
 	wakeAt   time.Time        // when to look again even if nothing changes; zero for never
 }
@@ -76,7 +75,6 @@ func (s *state) apply(l look, now time.Time) outcome {
 		}
 	}
 	if len(changed) > 0 || s.held.since != (time.Time{}) {
-		out.asked = s.held.asked
 		out.hold, out.certain = s.removeMissing(out.groups, now)
 	}
 	out.wakeAt = s.wakeAt(now)

@@ -86,7 +86,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	timer.Stop()
-	fault, synced, certain, asked := "", false, false, false
+	fault, synced, certain := "", false, false
 	unsent, blind := map[string]model.Group{}, map[string]model.Group{}
 	var manifests Manifests
 	if s.Manifests != nil {
@@ -120,14 +120,14 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		status := st.status()
 		s.status.Store(&status)
 		maps.Copy(unsent, out.groups)
-		certain, asked = certain || out.certain, asked || out.asked
+		certain = certain || out.certain
 		now := st.blind()
 		maps.Copy(unsent, compare(blind, now))
 		blind = now
 		if synced && len(unsent) == 0 || !synced && !st.unwritten() {
 			continue
 		}
-		next := model.Update{Groups: unsent, Synced: true, Certain: certain, Emptied: st.emptied() && !asked}
+		next := model.Update{Groups: unsent, Synced: true, Certain: certain, Emptied: st.emptied()}
 		if !synced {
 			s.warn(status)
 			next.Stands = st.refused()
@@ -135,7 +135,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		s.tell(len(st.objects), len(unsent))
 		select {
 		case updates <- next:
-			unsent, synced, certain, asked = map[string]model.Group{}, true, false, false
+			unsent, synced, certain = map[string]model.Group{}, true, false
 		case <-ctx.Done():
 			return nil
 		}

@@ -34,7 +34,7 @@ func TestWipe(t *testing.T) {
 		"more":                            {mesh(4, 4), "6 of 10 services"},
 		"all but one rule":                {mesh(10, 1), ""},
 		"all rules":                       {mesh(10, 0), "all 4 objects of kind DestinationRule"},
-		"everything":                      {nil, "10 of 10 services, all 4 objects of kind DestinationRule, all 10 objects of kind ServiceEntry"},
+		"everything but one":              {[]File{file("other.yaml", service("other", "other.com"))}, "10 of 11 services, all 4 objects of kind DestinationRule"},
 		"other objects of the same hosts": {append(mesh(0, 4), file("all.yaml", service("all", "s0.com", "s1.com", "s2.com", "s3.com", "s4.com", "s5.com"))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,17 +77,18 @@ func TestWipe(t *testing.T) {
 // Files that are restored end a hold, and changes made meanwhile are served.
 func TestWipeReverted(t *testing.T) {
 	s := newState(30 * time.Second)
-	s.apply(s.lookAt(mesh(10, 4)), start0)
-	s.apply(s.lookAt(nil), start0)
-	out := s.apply(s.lookAt([]File{file("new.yaml", service("new", "new.com"))}), start0.Add(10*time.Second))
-	if len(out.groups) != 1 || len(s.objects) != 15 {
+	stays := file("stays.yaml", service("stays", "stays.com"))
+	s.apply(s.lookAt(append(mesh(10, 4), stays)), start0)
+	s.apply(s.lookAt([]File{stays}), start0)
+	out := s.apply(s.lookAt([]File{stays, file("new.yaml", service("new", "new.com"))}), start0.Add(10*time.Second))
+	if len(out.groups) != 1 || len(s.objects) != 16 {
 		t.Errorf("a new service while others are held: %d groups, %d objects", len(out.groups), len(s.objects))
 	}
-	out = s.apply(s.lookAt(mesh(9, 4)), start0.Add(20*time.Second))
-	if len(s.objects) != 13 || !strings.Contains(out.hold, "files are back") || !out.wakeAt.IsZero() {
-		t.Errorf("%d objects are served, want 13; %q, %v", len(s.objects), out.hold, out.wakeAt)
+	out = s.apply(s.lookAt(append(mesh(9, 4), stays)), start0.Add(20*time.Second))
+	if len(s.objects) != 14 || !strings.Contains(out.hold, "files are back") || !out.wakeAt.IsZero() {
+		t.Errorf("%d objects are served, want 14; %q, %v", len(s.objects), out.hold, out.wakeAt)
 	}
-	s.apply(s.lookAt(nil), start0.Add(time.Minute))
+	s.apply(s.lookAt([]File{stays}), start0.Add(time.Minute))
 	if !s.held.until.Equal(start0.Add(90 * time.Second)) {
 		t.Errorf("a second wipe is held until %v", s.held.until)
 	}
@@ -120,39 +121,54 @@ func TestWipeReleased(t *testing.T) {
 		t.Errorf("a single removal later: %+v", out)
 	}
 	s.held.asked = true // without a hold it asks for nothing
-	if out = s.apply(s.lookAt(nil), start0.Add(2*time.Minute)); !strings.Contains(out.hold, "held for") {
+	if out = s.apply(s.lookAt(mesh(1, 0)), start0.Add(2*time.Minute)); !strings.Contains(out.hold, "held for") {
 		t.Errorf("the next wipe: %q", out.hold)
 	}
 }
 
-// A directory that is left without any object is a wipe at any size: its objects are held, and the update that removes them says so.
+// A directory that is left without any object is a wipe at any size, which the server holds: the update that removes the objects says so,
+// and ends what the store has held itself.
 func TestAnEmptiedDirectory(t *testing.T) {
-	const delay = 30 * time.Second
-	policy := "{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {name: a}, spec: {mtls: {mode: STRICT}}}\n"
+	policy := file("p.yaml", "{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {name: a}, spec: {mtls: {mode: STRICT}}}\n")
+	one := append(mesh(1, 0), policy)
 	for name, test := range map[string]struct {
 		before, left []File
-		what         string
+		gone         int // objects
 		emptied      bool
 	}{
-		"of one policy":     {[]File{file("p.yaml", policy)}, nil, "all 1 objects", true},
-		"of a service more": {append(mesh(1, 0), file("p.yaml", policy)), nil, "all 2 objects", true},
-		"but for a comment": {append(mesh(1, 0), file("p.yaml", policy)), []File{file("p.yaml", "# nothing\n")}, "all 2 objects", true},
-		"but for an object": {append(mesh(1, 0), file("p.yaml", policy)), mesh(1, 0), "", false},
-		"but for a fault":   {append(mesh(1, 0), file("p.yaml", policy)), []File{file("p.yaml", "a: [\n")}, "", false},
-		"of many":           {append(mesh(10, 4), file("p.yaml", policy)), nil, "10 of 10 services, all 4 objects of kind DestinationRule, all 10 objects of kind ServiceEntry", true},
+		"of one policy":     {[]File{policy}, nil, 1, true},
+		"of a service more": {one, nil, 2, true},
+		"but for a comment": {one, []File{file("p.yaml", "# nothing\n")}, 2, true},
+		"but for an object": {one, mesh(1, 0), 1, false},
+		"but for a fault":   {one, []File{file("p.yaml", "a: [\n")}, 1, false}, // which may hold the policy
+		"of many":           {append(mesh(10, 4), policy), nil, 15, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newState(delay)
+			s := newState(30 * time.Second)
 			s.apply(s.lookAt(test.before), start0)
-			s.apply(s.lookAt(test.left), start0)
-			out := s.apply(s.lookAt(test.left), start0.Add(lossWait))
-			if s.held.what != test.what || test.what != "" && len(out.groups) > 0 || s.emptied() != test.emptied {
-				t.Errorf("held is %q, emptied %t, %v change, want %q", s.held.what, s.emptied(), out.groups, test.what)
+			s.held.asked = true // by an operator, of what the server holds: not of what goes later
+			gone := map[string]bool{}
+			for _, now := range []time.Time{start0, start0.Add(lossWait)} {
+				out := s.apply(s.lookAt(test.left), now)
+				for key, g := range out.groups {
+					gone[key] = g.Empty()
+				}
+				if out.certain || out.hold != "" {
+					t.Errorf("it is %+v", out)
+				}
 			}
-			out = s.apply(look{}, start0.Add(lossWait+delay))
-			if test.emptied && (len(s.objects) > 0 || !out.certain || out.asked || !s.emptied()) {
-				t.Errorf("when the time is over there are %d objects, %+v", len(s.objects), out)
+			if s.held.what != "" || s.emptied() != test.emptied || len(gone) != test.gone {
+				t.Errorf("held is %q, emptied %t, %v gone", s.held.what, s.emptied(), gone)
 			}
 		})
 	}
+	s := newState(30 * time.Second)
+	s.apply(s.lookAt(append(mesh(10, 4), policy)), start0)
+	if s.apply(s.lookAt([]File{policy}), start0); s.held.what == "" {
+		t.Error("most objects are gone, and not held")
+	}
+	if out := s.apply(s.lookAt(nil), start0.Add(time.Second)); len(out.groups) != 15 || out.certain || s.held.what != "" || !out.wakeAt.IsZero() {
+		t.Errorf("then the last one: held is %q, %+v", s.held.what, out)
+	}
+	checkCounts(t, s)
 }

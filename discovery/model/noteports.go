@@ -44,6 +44,7 @@ func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 	}
 	j.doors(meta, g)
 	j.redirects(meta, g)
+	j.wider(meta, g)
 	for i, s := range g.Servers {
 		j.gatewayPort(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), g.Selector)
 	}

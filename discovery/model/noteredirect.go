@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -26,34 +25,52 @@ func (j *judge) redirects(meta Meta, g *networking.Gateway) {
 	}
 }
 
-// plainHost is a host that a server answers in plain text.
-type plainHost struct {
+// httpHost is a host of which a server reads HTTP requests, in plain text or within TLS.
+type httpHost struct {
 	host string
 	port uint32
 	bind string
+	tls  bool
+}
+
+// httpServer is a server of HTTP, and its Gateway.
+type httpServer struct {
+	*networking.Server
+	gateway *Config[*networking.Gateway]
+}
+
+// httpServersOf returns the servers that have a host, which may be a wildcard, at the port of another one, and whose proxies may be those of g.
+func (j *judge) httpServersOf(host string, s *networking.Server, tls bool, g *networking.Gateway) (out []httpServer) {
+	if j.httpServers == nil {
+		j.httpServers = map[httpHost][]httpServer{}
+		for _, name := range slices.Sorted(maps.Keys(j.specs)) {
+			for _, s := range j.specs[name].Spec.Servers {
+				protocol, _ := ParseProtocol(s.GetPort().GetProtocol())
+				if secured := protocol == HTTPS && EndsTLS(s.Tls); !secured && (!protocol.IsHTTP() || s.GetTls().GetHttpsRedirect()) {
+					continue
+				}
+				for _, host := range ServerHosts(s) {
+					at := httpHost{host, s.Port.Number, orAny(s.Bind), protocol == HTTPS}
+					j.httpServers[at] = append(j.httpServers[at], httpServer{s, j.specs[name]})
+				}
+			}
+		}
+	}
+	for _, other := range j.httpServers[httpHost{host, s.Port.Number, orAny(s.Bind), tls}] {
+		if mayShare(g.Selector, other.gateway.Spec.Selector) {
+			out = append(out, other)
+		}
+	}
+	return out
 }
 
 // answersToo returns another Gateway that answers a host in plain text at a server's port: it names the host, or has a rule for
 // it. nil for none.
 func (j *judge) answersToo(meta Meta, g *networking.Gateway, s *networking.Server, host string) *Meta {
-	if j.plainHosts == nil {
-		j.plainHosts = map[plainHost][]*Config[*networking.Gateway]{}
-		for _, name := range slices.Sorted(maps.Keys(j.specs)) {
-			for _, s := range j.specs[name].Spec.Servers {
-				if protocol, _ := ParseProtocol(s.GetPort().GetProtocol()); !protocol.IsHTTP() || s.GetTls().GetHttpsRedirect() {
-					continue
-				}
-				for _, host := range ServerHosts(s) {
-					at := plainHost{host, s.Port.Number, cmp.Or(s.Bind, "0.0.0.0")}
-					j.plainHosts[at] = append(j.plainHosts[at], j.specs[name])
-				}
-			}
-		}
-	}
 	for pattern := range patternsOf(host) {
-		for _, other := range j.plainHosts[plainHost{pattern, s.Port.Number, cmp.Or(s.Bind, "0.0.0.0")}] {
-			if other.Meta.Key() != meta.Key() && mayShare(g.Selector, other.Spec.Selector) && (pattern == host || j.hasRulesFor(other, host)) {
-				return &other.Meta
+		for _, other := range j.httpServersOf(pattern, s, false, g) {
+			if other.gateway.Meta.Key() != meta.Key() && (pattern == host || j.hasRulesFor(other.gateway, host)) {
+				return &other.gateway.Meta
 			}
 		}
 	}

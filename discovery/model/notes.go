@@ -170,10 +170,10 @@ type judge struct {
 	needed     []need // by the object that is examined
 	fleeting   bool   // its notes depend on more than that
 
-	customs        map[string]*customs                          // CUSTOM policies by namespace; made when it is asked for
-	examined       int                                          // how many proxies were
-	plainHosts     map[plainHost][]*Config[*networking.Gateway] // made when it is asked for
-	endpointLabels map[string][]map[string]string               // of endpoints at addresses, by namespace; made when it is asked for
+	customs        map[string]*customs            // CUSTOM policies by namespace; made when it is asked for
+	examined       int                            // how many proxies were
+	httpServers    map[httpHost][]httpServer      // made when it is asked for
+	endpointLabels map[string][]map[string]string // of endpoints at addresses, by namespace; made when it is asked for
 }
 
 func newJudge(m *Mesh, connected []Proxy) *judge {

@@ -175,6 +175,7 @@ const (
 	WithheldSecret   Code = "withheld-secret"   // a connected proxy does not get a secret that it requests
 	NoServicePort    Code = "no-service-port"   // no Service before the gateways leads to it
 	SharedCert       Code = "shared-cert"       // two Gateways have one certificate at one port
+	WiderServer      Code = "wider-server"      // requests for its host come within the TLS of another server, which asks for less
 	AnyPort          Code = "any-port"          // a destination names none of several ports
 	MoreNotes        Code = "more-notes"        // an object has more than are named
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
@@ -185,6 +186,7 @@ const (
 	ClosedPolicy     Code = "closed-policy"     // it has an error, and closes what it may have named
 	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one
 	NoAccount        Code = "no-account"        // clients accept every certificate of the mesh
+	MixedInstances   Code = "mixed-instances"   // clients send plain text to all, since some take no mutual TLS
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
 	TooMuch          Code = "too-much"          // it is for its own namespace only: that namespace gives more to others than its share
 	WrongNamespace   Code = "wrong-namespace"   // a connected proxy's domain or Pod is of another namespace than the proxy

@@ -32,8 +32,7 @@ func (s gatewayServer) protocol() model.Protocol {
 
 // ends reports whether the gateway terminates TLS.
 func (s gatewayServer) ends() bool {
-	return s.Tls != nil && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH &&
-		s.Tls.Mode != networking.ServerTLSSettings_AUTO_PASSTHROUGH
+	return model.EndsTLS(s.Tls)
 }
 
 // http reports whether HTTP routes can match requests to the server.

@@ -5,18 +5,12 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
-	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A client chooses a server of a gateway by the name in its handshake, and a virtual host by the Host of a request. Without a certificate it
 // may not reach a host whose own server requires one by the handshake of a wider server.
-
-// wantsClient reports whether the handshake of a server requires a client's certificate.
-func (s gatewayServer) wantsClient() bool {
-	return s.Tls.GetMode() == networking.ServerTLSSettings_MUTUAL || s.Tls.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL
-}
 
 // ownerOf returns the server of a listener that takes handshakes for a host: the one with the narrowest host that matches, the first of these.
 func ownerOf(host string, servers []gatewayServer) (owner gatewayServer, found bool) {
@@ -42,14 +36,14 @@ func narrower(a, b string) bool {
 // handshake with s does not.
 func (s gatewayServer) misdirects(host string, servers []gatewayServer) bool {
 	owner, found := ownerOf(host, servers)
-	return found && s.ends() && owner.wantsClient() && owner.routeName() != s.routeName() && !proto.Equal(owner.Tls, s.Tls)
+	return found && s.ends() && model.RequiresClient(owner.Tls) && owner.routeName() != s.routeName() && !proto.Equal(owner.Tls, s.Tls)
 }
 
 // misdirected returns the hosts of other servers for which a handshake with s is answered 421.
 func (s gatewayServer) misdirected(servers []gatewayServer) (out []string) {
 	for _, other := range servers {
 		for _, host := range model.ServerHosts(other.Server) {
-			if other.wantsClient() && !slices.Contains(out, host) && s.misdirects(host, servers) &&
+			if model.RequiresClient(other.Tls) && !slices.Contains(out, host) && s.misdirects(host, servers) &&
 				slices.ContainsFunc(model.ServerHosts(s.Server), func(own string) bool { return model.HostMatches(own, host) }) {
 				out = append(out, host)
 			}

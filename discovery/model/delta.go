@@ -103,6 +103,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 			return false
 		}
 		m.moveEndpoints(claims[i], s)
+		m.depart(claims[i], s)
 		claims[i] = s
 		moved[s.key()] = s
 		if !slices.Contains(order, s.key()) {

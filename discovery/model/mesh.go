@@ -45,12 +45,13 @@ type Mesh struct {
 	delta            Delta
 	given            given
 	memory           *Memory
-	takers           ranges             // the addresses that ServiceEntries and routes of TCP have
-	owners           []addressOwner     // the addresses among these that belong to services and Pods of registries; by address
-	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
-	local            map[*Service]bool  // with an endpoint at an address that is local to the proxy, see Local
-	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
-	readsLocalities  bool               // some service's endpoints depend on the locality of a proxy
+	takers           ranges                    // the addresses that ServiceEntries and routes of TCP have
+	owners           []addressOwner            // the addresses among these that belong to services and Pods of registries; by address
+	places           map[serviceKey]int        // of services without an address of their own, see AutoAddresses
+	local            map[*Service]bool         // with an endpoint at an address that is local to the proxy, see Local
+	departed         map[serviceKey][]Endpoint // of headless services that have no endpoint any more
+	readsNodes       bool                      // some service's endpoints depend on the node that a proxy runs on
+	readsLocalities  bool                      // some service's endpoints depend on the locality of a proxy
 
 	// Lacks are the names of sources of which nothing is known yet: what a proxy has that is not here may be of them. It is set
 	// before the mesh is used.
@@ -120,6 +121,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.addServices(services)
 	next.readsNodes = slices.ContainsFunc(next.services, (*Service).readsNode)
 	next.places = m.placesOf(next.services)
+	next.indexDeparted(m)
 	next.indexClusters()
 	next.indexBareServices(m)
 	next.indexWorkloads()

@@ -81,6 +81,7 @@ func (j *judge) ignored() map[*Service]bool {
 		if s.anyone() {
 			j.noAccount(j.declaredBy(s), fieldOf(s, "endpoints"), s)
 		}
+		j.mixed(s)
 		for _, what := range s.Ignored {
 			field, _, _ := strings.Cut(what, " ")
 			j.note(IgnoredField, j.declaredBy(s), field, "%s", what)
@@ -121,6 +122,26 @@ func (s *Service) nameless() bool {
 		}
 	}
 	return len(s.SubjectAltNames)+len(s.Accounts) == 0
+}
+
+// mixed adds a note about a headless service of which some instances take mutual TLS: clients dial an instance's address, and their proxies
+// have one decision for all.
+func (j *judge) mixed(s *Service) {
+	if auto := j.mesh.settings.Config.GetEnableAutoMtls(); !s.Headless || s.External || auto != nil && !auto.Value {
+		return
+	}
+	first, bare := "", 0
+	for i := range s.Endpoints {
+		if e := &s.Endpoints[i]; !e.TakesMutualTLS() {
+			if bare++; first == "" {
+				first = e.Address
+			}
+		}
+	}
+	if bare > 0 && bare < len(s.Endpoints) {
+		j.note(MixedInstances, j.declaredBy(s), fieldOf(s, "endpoints"), "%d of %d instances of %s take no mutual TLS, one of them %s, and clients dial the address "+
+			"of any: their proxies send plain text to all, which a STRICT one refuses; want a sidecar with a certificate at each", bare, len(s.Endpoints), s.Host, first)
+	}
 }
 
 // fieldOf returns the path of a field: in a ServiceEntry, or in the record of a registry.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 	istiotype "istio.io/api/type/v1beta1"
@@ -184,6 +186,45 @@ func TestNoAccountNotes(t *testing.T) {
 		noted := slices.ContainsFunc(New(slices.Values([]Group{{Services: []*Service{&s}}})).Notes(), func(n Note) bool { return n.Code == NoAccount })
 		if noted != test.noted {
 			t.Errorf("%s: noted %v, want %v", name, noted, test.noted)
+		}
+	}
+}
+
+// A headless service whose instances differ in whether they take mutual TLS is named, as its clients send plain text.
+func TestMixedInstances(t *testing.T) {
+	takes, bare := Endpoint{Address: "10.0.0.1", ServiceAccount: "a", Proxied: true}, Endpoint{Address: "10.0.0.2"}
+	refuses, away := Endpoint{Address: "10.0.0.3", Proxied: true, Labels: map[string]string{tlsModeLabel: "disabled"}}, bare
+	away.Health = HealthUnhealthy
+	for name, test := range map[string]struct {
+		endpoints []Endpoint
+		change    func(*Service, *meshconfig.MeshConfig)
+		want      string // the beginning of the note
+	}{
+		"one of two":            {[]Endpoint{takes, bare}, nil, "1 of 2 instances of db.test take no mutual TLS, one of them 10.0.0.2"},
+		"a label says no":       {[]Endpoint{takes, refuses}, nil, "1 of 2 instances of db.test take no mutual TLS, one of them 10.0.0.3"},
+		"one that is not ready": {[]Endpoint{takes, away}, nil, "1 of 2 instances"},
+		"all":                   {[]Endpoint{takes, takes}, nil, ""},
+		"none":                  {[]Endpoint{bare, refuses}, nil, ""},
+		"no instance":           {nil, nil, ""},
+		"with an address":       {[]Endpoint{takes, bare}, func(s *Service, _ *meshconfig.MeshConfig) { s.Headless = false }, ""},
+		"outside of the mesh":   {[]Endpoint{takes, bare}, func(s *Service, _ *meshconfig.MeshConfig) { s.External = true }, ""},
+		"no mutual TLS by itself": {[]Endpoint{takes, bare}, func(_ *Service, c *meshconfig.MeshConfig) {
+			c.EnableAutoMtls = wrapperspb.Bool(false)
+		}, ""},
+	} {
+		s, c := &Service{Host: "db.test", Namespace: "shop", Registry: "mock", Headless: true, Endpoints: test.endpoints}, &meshconfig.MeshConfig{}
+		if test.change != nil {
+			test.change(s, c)
+		}
+		mesh := New(slices.Values([]Group{{Services: []*Service{s}, Objects: []*Object{{Meta: Meta{Kind: "MeshConfig", Name: "mesh"}, Spec: c}}}}))
+		got := ""
+		for _, n := range mesh.Notes() {
+			if n.Code == MixedInstances {
+				got += n.Message
+			}
+		}
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: the note is %q, want %q", name, got, test.want)
 		}
 	}
 }

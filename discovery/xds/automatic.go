@@ -33,10 +33,13 @@ func (t target) mutual(e model.Endpoint) bool {
 }
 
 // everyMutual reports whether a cluster that dials the address of the client speaks mutual TLS, as all endpoints take it, ready or not.
-// Without an endpoint the mode of the namespace decides: plain text would reach nothing under STRICT.
+// Without an endpoint those that it had last decide, else the mode of the namespace: plain text would reach nothing under STRICT.
 func (t target) everyMutual() bool {
-	n := 0
-	for _, e := range t.service.Endpoints {
+	n, all := 0, t.service.Endpoints
+	if len(all) == 0 {
+		all = t.gone
+	}
+	for _, e := range all {
 		if !model.Selects(t.subset.GetLabels(), e.Labels) || e.PortOn(t.port) == 0 {
 			continue
 		}

@@ -44,9 +44,10 @@ type target struct {
 	view    Outbound
 	same    bool // the proxy is in the namespace of the service: set if an endpoint depends on it
 	mesh    model.Settings
-	peers   *model.Peers // as in clusterInputs
-	strict  bool         // the same
-	entered bool         // for requests from other networks at a gateway: it leads only into the gateway's own network
+	peers   *model.Peers     // as in clusterInputs
+	strict  bool             // the same
+	gone    []model.Endpoint // the same
+	entered bool             // for requests from other networks at a gateway: it leads only into the gateway's own network
 }
 
 func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
@@ -63,6 +64,8 @@ type clusterInputs struct {
 	peers *model.Peers
 	// strict: the service has no endpoint, and workloads of its namespace take mutual TLS only.
 	strict bool
+	// gone are the endpoints that a headless service without any had last.
+	gone []model.Endpoint
 }
 
 // inputsOf returns the inputs of the clusters of a service for a proxy.
@@ -70,6 +73,7 @@ func inputsOf(m *model.Mesh, s *model.Service, rule *networking.DestinationRule,
 	in := clusterInputs{service: s, rule: rule, view: v, mesh: m.Settings(), same: same}
 	if v.Identity.Certified {
 		in.peers = m.Refusing(s.Namespace)
+		in.gone = m.Departed(s)
 		in.strict = len(s.Endpoints) == 0 && (s.Headless || s.Resolution != model.ResolutionNone) && m.Peers(s.Namespace).Of(nil).Mode(0) == model.PeerStrict
 	}
 	return in
@@ -77,6 +81,7 @@ func inputsOf(m *model.Mesh, s *model.Service, rule *networking.DestinationRule,
 
 func (in clusterInputs) Same(other clusterInputs) bool {
 	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same && in.peers == other.peers && in.strict == other.strict &&
+		len(in.gone) == len(other.gone) && (len(in.gone) == 0 || &in.gone[0] == &other.gone[0]) &&
 		model.SamePolicy(in.rule, other.rule)
 }
 
@@ -93,7 +98,7 @@ func (in clusterInputs) clusters() *Resources {
 		for _, subset := range subsets {
 			t := target{
 				service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh),
-				view: v, mesh: mesh, same: in.same, peers: in.peers, strict: in.strict,
+				view: v, mesh: mesh, same: in.same, peers: in.peers, strict: in.strict, gone: in.gone,
 			}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"slices"
 	"testing"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -76,6 +77,69 @@ func TestMutualTLSToTheAddressOfTheClient(t *testing.T) {
 		for _, c := range Build(mesh(append(test.further, db)...), ViewOf(proxy)).Clusters {
 			if c.Name == outboundName(5432, "", fqdn("db")) && (c.TransportSocket != nil) != test.want || len(c.TransportSocketMatches) > 0 {
 				t.Errorf("%s: %s has the socket %v, %v, mutual TLS is wanted: %t", name, c.Name, c.TransportSocket, c.TransportSocketMatches, test.want)
+			}
+		}
+	}
+}
+
+// While a headless service has no endpoint, the last ones decide, and before the first one its namespace: whether the mesh is made anew or
+// by a small change.
+func TestTheLastEndpointsOfAHeadlessServiceDecide(t *testing.T) {
+	labels := map[string]string{"app": "db", "security.istio.io/tlsMode": "istio"}
+	takes, bare := model.Endpoint{Address: "10.0.0.1", ServiceAccount: "db", Labels: labels}, model.Endpoint{Address: "10.0.0.2", Labels: map[string]string{"app": "db"}}
+	mode := func(m security.PeerAuthentication_MutualTLS_Mode) *security.PeerAuthentication {
+		return &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: m}}
+	}
+	strict, disabled := mode(security.PeerAuthentication_MutualTLS_STRICT), mode(security.PeerAuthentication_MutualTLS_DISABLE)
+	view := Outbound{Namespace: "default", Identity: Identity{AgentSDS: true, Certified: true}}
+	db := func(endpoints ...model.Endpoint) *model.Service {
+		s := service(fqdn("db"), model.Port{Name: "tcp", Number: 5432, Protocol: model.TCP}, endpoints...)
+		s.Headless, s.Resolution = true, model.ResolutionNone
+		return s
+	}
+	all := func(objects []any, s *model.Service) []model.Group {
+		groups := []model.Group{{Services: []*model.Service{s}}}
+		for i, spec := range objects {
+			groups = append(groups, model.Group{Objects: []*model.Object{{Meta: model.Meta{Kind: "PeerAuthentication", Namespace: "default", Name: string(rune('a' + i))}, Spec: spec}}})
+		}
+		return groups
+	}
+	for name, test := range map[string]struct {
+		steps  [][]model.Endpoint
+		policy []any
+		want   bool
+	}{
+		"all took it":               {[][]model.Endpoint{{takes}, {}}, nil, true},
+		"for long":                  {[][]model.Endpoint{{takes}, {}, {}, {}}, nil, true},
+		"none did":                  {[][]model.Endpoint{{bare}, {}}, []any{strict}, false},
+		"some did":                  {[][]model.Endpoint{{takes, bare}, {}}, nil, false},
+		"the last ones did not":     {[][]model.Endpoint{{takes}, {}, {bare}, {}}, nil, false},
+		"the last ones did":         {[][]model.Endpoint{{bare}, {}, {takes}, {}}, nil, true},
+		"they are back, and do not": {[][]model.Endpoint{{takes}, {}, {bare}}, nil, false},
+		"it is refused now":         {[][]model.Endpoint{{takes}, {}}, []any{disabled}, false},
+		"never any":                 {[][]model.Endpoint{{}, {}}, nil, false},
+		"never any, and STRICT":     {[][]model.Endpoint{{}, {}}, []any{strict}, true},
+	} {
+		for form, next := range map[string]func(*model.Mesh, *model.Service) *model.Mesh{
+			"anew": func(m *model.Mesh, s *model.Service) *model.Mesh { return m.Next(slices.Values(all(test.policy, s))) },
+			"by a small change": func(m *model.Mesh, s *model.Service) *model.Mesh {
+				next, ok := m.With([]*model.Service{s}, nil)
+				if !ok {
+					t.Fatal("it is no small change")
+				}
+				return next
+			},
+		} {
+			m := model.New(slices.Values(all(test.policy, db(test.steps[0]...))))
+			last := RebuildWithSibling(nil, nil, m, view.In(m))
+			for _, endpoints := range test.steps[1:] {
+				m = next(m, db(endpoints...))
+				last = RebuildWithSibling(last, nil, m, view.In(m))
+			}
+			for _, c := range last.Clusters {
+				if c.Name == outboundName(5432, "", fqdn("db")) && (c.TransportSocket != nil) != test.want {
+					t.Errorf("%s, made %s: mutual TLS is wanted: %t, the socket is %v", name, form, test.want, c.TransportSocket)
+				}
 			}
 		}
 	}

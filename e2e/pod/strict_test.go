@@ -35,8 +35,8 @@ func (w *workload) certify(authority *lab.Authority, serial int64) tls.Certifica
 	return pair
 }
 
-// over asks a port with a request over TLS, or over plain text for nil, and returns what comes back.
-func (w *workload) over(config *tls.Config, address string) string {
+// over asks a port with a request over TLS, or over plain text for nil, and returns what comes back. The request is for a host, or for b.
+func (w *workload) over(config *tls.Config, address string, host ...string) string {
 	c, err := w.Dial(app, "tcp", address, stopLimit)
 	if err != nil {
 		return ""
@@ -45,7 +45,7 @@ func (w *workload) over(config *tls.Config, address string) string {
 	if config != nil {
 		c = tls.Client(c, config)
 	}
-	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n")
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", append(host, "b")[0])
 	answer, _ := io.ReadAll(c)
 	return string(answer)
 }
@@ -119,6 +119,29 @@ spec: {host: dialled.test, trafficPolicy: {loadBalancer: {simple: PASSTHROUGH}}}
 			m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")
 			if n := a.stat(`^cluster\.outbound\|(8080|9000)\|\|dialled\.test\.ssl\.handshake$`); n < 2 {
 				t.Errorf("Envoy counts %d handshakes of mutual TLS, want one for each port", n)
+			}
+			check(t, os.WriteFile(filepath.Join(m.dir, "config", "dialled.yaml"), []byte(fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: db}
+spec: {clusterIP: None, selector: {app: b}, ports: [{name: http, port: 8080}, {name: tcp, port: 9000}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, labels: {app: b, security.istio.io/tlsMode: istio}}
+spec: {serviceAccountName: b, hostname: db-0, subdomain: db, containers: [{name: db, image: db}]}
+status: {phase: Running, podIP: "%[1]s", podIPs: [{ip: "%[1]s"}], conditions: [{type: Ready, status: "True"}]}
+`, b.ip)), 0o644))
+			for _, host := range []string{"db", "db-0.db"} {
+				check(t, lab.Eventually(stopLimit, func() error {
+					if answer := a.over(nil, net.JoinHostPort(b.ip, "8080"), host); !strings.Contains(answer, "URI=spiffe://cluster.local/ns/default/sa/a") {
+						return fmt.Errorf("the client of %s, a headless Service, is answered by %q", host, answer)
+					}
+					return nil
+				}))
+			}
+			m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")
+			if n := a.stat(`^cluster\.outbound\|(8080|9000)\|\|db\.default\.svc\.cluster\.local\.ssl\.handshake$`); n < 2 {
+				t.Errorf("Envoy counts %d handshakes with a headless Service, want one for each port", n)
 			}
 		})
 	}

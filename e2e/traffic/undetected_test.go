@@ -3,6 +3,7 @@ package traffic
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -16,6 +17,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	statusv3 "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -126,13 +132,39 @@ func (p *peers) gulp(c net.Conn, at *heard) {
 	io.Copy(io.Discard, from)
 }
 
+// connections is a provider of gRPC that lets in every connection, and no request.
+type connections struct {
+	authv3.UnimplementedAuthorizationServer
+}
+
+func (connections) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	code := codes.OK
+	if r.GetAttributes().GetRequest().GetHttp() != nil {
+		code = codes.PermissionDenied
+	}
+	return &authv3.CheckResponse{Status: &statusv3.Status{Code: int32(code)}}, nil
+}
+
+// serveGRPC declares that provider under a host.
+func (p *peers) serveGRPC(host string) {
+	p.T.Helper()
+	l, err := net.Listen("tcp", p.Address()+":0")
+	p.Check(err)
+	server := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(server, connections{})
+	go server.Serve(l)
+	p.T.Cleanup(server.Stop)
+	at := l.Addr().(*net.TCPAddr)
+	p.ServiceOf(host, "GRPC", fmt.Sprintf("{address: %s, ports: {http: %d}}", at.IP, at.Port))
+}
+
 // Detection of HTTP is no guard: what Envoy takes for bytes at a port without a declared protocol does not arrive where a policy of HTTP
 // keeps out the request that it stands for. Tokens are the exception: bytes have none, so RequestAuthentication does not close the port.
 func TestUndetectedRequestsPassNoPolicy(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
 	if err := os.WriteFile(settings, []byte("protocolDetectionTimeout: 0.2s\n"+
-		"extensionProviders: [{name: away, envoyExtAuthzHttp: {service: away.test, port: 80}}]\n"), 0o644); err != nil {
+		"extensionProviders: [{name: away, envoyExtAuthzHttp: {service: away.test, port: 80}}, {name: rpc, envoyExtAuthzGrpc: {service: rpc.test, port: 80}}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	undeclared, declared := &heard{}, &heard{}
@@ -145,6 +177,7 @@ func TestUndetectedRequestsPassNoPolicy(t *testing.T) {
 		return fmt.Sprintf("http://app.test:%d%s", p.ports[protocol], path)
 	}
 	p.ServiceOf("away.test", "HTTP", fmt.Sprintf("{address: %s, ports: {http: %d}}", p.Address(), lab.Port(t)))
+	p.serveGRPC("rpc.test")
 	own := p.certificate(p.ca.Authority, meshClient, func(*x509.Certificate) {})
 	ways := map[string]*tls.Config{"plain": nil, "mutual, as HTTP": meshTLS(own, "istio-http/1.1", "istio", "http/1.1"), "mutual, as bytes": meshTLS(own, "istio")}
 	sound := []string{"GET /admin HTTP/1.1\r\n" + forged}
@@ -154,6 +187,7 @@ func TestUndetectedRequestsPassNoPolicy(t *testing.T) {
 		status             int // of a sound request at the port of HTTP
 	}{
 		{"CUSTOM", "AuthorizationPolicy guard", "action: CUSTOM\nprovider: {name: away}\nrules: [{to: [{operation: {paths: [/admin*]}}]}]", http.StatusForbidden},
+		{"CUSTOM of gRPC", "AuthorizationPolicy guard", "action: CUSTOM\nprovider: {name: rpc}\nrules: [{to: [{operation: {paths: [/admin*]}}]}]", http.StatusForbidden},
 		{"DENY", "AuthorizationPolicy guard", "action: DENY\nrules: [{to: [{operation: {paths: [/admin*]}}]}]", http.StatusForbidden},
 		{"ALLOW", "AuthorizationPolicy guard", "rules: [{to: [{operation: {paths: [/public]}}]}]", http.StatusForbidden},
 		{"requestPrincipals", "AuthorizationPolicy guard", "rules: [{from: [{source: {requestPrincipals: ['*']}}]}]", http.StatusForbidden},
@@ -171,7 +205,7 @@ func TestUndetectedRequestsPassNoPolicy(t *testing.T) {
 		}))
 		// A client's sidecar, which detects the request, says so within mutual TLS.
 		client.Until(lab.Status(kind.status), at("", "/admin"), "Authorization", "Bearer aaa.bbb.ccc")
-		if kind.name == "DENY" || kind.name == "CUSTOM" {
+		if kind.name == "DENY" || strings.HasPrefix(kind.name, "CUSTOM") {
 			client.Until(lab.Status(http.StatusOK), at("", "/b"))
 		}
 		asked, through, unread := 0, []string{}, false

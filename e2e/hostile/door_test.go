@@ -69,7 +69,11 @@ func (s *shared) write(file, namespace, objects string) {
 	var text strings.Builder
 	for line := range strings.SplitSeq(strings.TrimSpace(objects), "\n") {
 		if kind, name, ok := strings.Cut(line, " "); ok && kind != "" {
-			fmt.Fprintf(&text, "---\napiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n", kind, name, namespace)
+			group := "networking"
+			if strings.HasSuffix(kind, "Authentication") {
+				group = "security"
+			}
+			fmt.Fprintf(&text, "---\napiVersion: %s.istio.io/v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n", group, kind, name, namespace)
 			continue
 		}
 		text.WriteString(line + "\n")

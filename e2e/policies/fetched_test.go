@@ -17,7 +17,7 @@ func TestKeysAreFetched(t *testing.T) {
 	state := t.TempDir()
 	m := newMesh(t, "--jwksInside", "--stateDir", state+"/state")
 	m.GatewayEnvoy("gw")
-	one, two := newIssuer(t, "one.test"), newIssuer(t, "one.test")
+	one, two := lab.NewIssuer(t, "one.test"), lab.NewIssuer(t, "one.test")
 	var set atomic.Pointer[string]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	m.Check(err)
@@ -35,26 +35,26 @@ func TestKeysAreFetched(t *testing.T) {
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	realm := "http://" + l.Addr().String() + "/realm" // an issuer only
-	open, forged := issuer{realm, one.key}, issuer{realm, two.key}
+	open, forged := one.Named(realm), two.Named(realm)
 	m.authentication("all", fmt.Sprintf("{jwtRules: [{issuer: one.test, jwksUri: 'http://%s/keys'}, {issuer: '%s'}]}", l.Addr(), realm))
-	m.ask("before the keys are known", 401, "/", bearer(one.token(t, nil))...)
-	m.ask("before an issuer's document is known", 401, "/", bearer(open.token(t, nil))...)
+	m.ask("before the keys are known", 401, "/", bearer(one.Token(t, nil))...)
+	m.ask("before an issuer's document is known", 401, "/", bearer(open.Token(t, nil))...)
 	m.ask("no token", 200, "/")
-	keys := one.keys()
+	keys := one.Keys()
 	set.Store(&keys)
-	m.ask("once they are", 200, "/", bearer(one.token(t, nil))...)
-	m.ask("once the document is", 200, "/", bearer(open.token(t, nil))...)
-	m.ask("of another key", 401, "/", bearer(two.token(t, nil))...)
-	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.token(t, nil))...)
+	m.ask("once they are", 200, "/", bearer(one.Token(t, nil))...)
+	m.ask("once the document is", 200, "/", bearer(open.Token(t, nil))...)
+	m.ask("of another key", 401, "/", bearer(two.Token(t, nil))...)
+	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.Token(t, nil))...)
 	set.Store(nil)
 	m.Discovery.Stop(lab.StopLimit)
 	m.Check(m.Discovery.Restart())
 	m.policy("later", `{action: DENY, rules: [{to: [{operation: {paths: [/later]}}]}]}`)
 	m.ask("what discovery says since", 403, "/later")
-	m.ask("after a restart of discovery, without their server", 200, "/", bearer(one.token(t, nil))...)
-	m.ask("once the document is", 200, "/", bearer(open.token(t, nil))...)
-	m.ask("of another key", 401, "/", bearer(two.token(t, nil))...)
-	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.token(t, nil))...)
+	m.ask("after a restart of discovery, without their server", 200, "/", bearer(one.Token(t, nil))...)
+	m.ask("once the document is", 200, "/", bearer(open.Token(t, nil))...)
+	m.ask("of another key", 401, "/", bearer(two.Token(t, nil))...)
+	m.ask("of another key, by the issuer only", 401, "/", bearer(forged.Token(t, nil))...)
 }
 
 // After a restart of discovery that has kept nothing, an Envoy that comes back does not lose keys, not even for a moment.
@@ -62,7 +62,7 @@ func TestKeysAreThereAfterARestart(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, "--jwksInside")
 	m.GatewayEnvoy("gw")
-	one := newIssuer(t, "one.test")
+	one := lab.NewIssuer(t, "one.test")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	m.Check(err)
 	var slow atomic.Bool
@@ -73,12 +73,12 @@ func TestKeysAreThereAfterARestart(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}
-		fmt.Fprint(w, one.keys())
+		fmt.Fprint(w, one.Keys())
 	})}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	m.authentication("all", fmt.Sprintf("{jwtRules: [{issuer: one.test, jwksUri: 'http://%s/keys'}]}", l.Addr()))
-	token := bearer(one.token(t, nil))
+	token := bearer(one.Token(t, nil))
 	m.ask("once the keys are known", 200, "/", token...)
 	slow.Store(true)
 	m.Discovery.Stop(lab.StopLimit)

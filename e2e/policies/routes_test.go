@@ -15,9 +15,9 @@ func TestRoutesByClaims(t *testing.T) {
 	m.Service("team.test", m.Backend("team"))
 	m.Service("known.test", m.Backend("known"))
 	m.GatewayEnvoy("gw")
-	one, stranger := newIssuer(t, "one.test"), newIssuer(t, "one.test")
-	m.authentication("all", fmt.Sprintf(`{jwtRules: [{issuer: one.test, jwks: '%s', fromHeaders: [{name: x-token}]}]}`, one.keys()))
-	m.ask("a stranger's", 401, "/", "x-token", stranger.token(t, nil))
+	one, stranger := lab.NewIssuer(t, "one.test"), lab.NewIssuer(t, "one.test")
+	m.authentication("all", fmt.Sprintf(`{jwtRules: [{issuer: one.test, jwks: '%s', fromHeaders: [{name: x-token}]}]}`, one.Keys()))
+	m.ask("a stranger's", 401, "/", "x-token", stranger.Token(t, nil))
 	m.Apply("VirtualService app", `
 		hosts: ["*"]
 		gateways: [gw]
@@ -28,7 +28,7 @@ func TestRoutesByClaims(t *testing.T) {
 		- {route: [{destination: {host: app.test}}]}`)
 	type claims = map[string]any
 	m.Check(lab.Eventually(lab.StopLimit, func() error {
-		a := m.ask("known", 200, "/", "x-token", one.token(t, nil))
+		a := m.ask("known", 200, "/", "x-token", one.Token(t, nil))
 		if a.Echo.Backend != "known" {
 			return fmt.Errorf("%s answers", a.Echo.Backend)
 		}
@@ -38,13 +38,13 @@ func TestRoutesByClaims(t *testing.T) {
 		token, want string
 	}{
 		"no token":          {"", "app"},
-		"a group":           {one.token(t, claims{"groups": "staff"}), "staff"},
-		"one of a list":     {one.token(t, claims{"groups": []string{"a", "staff"}}), "staff"},
-		"a longer group":    {one.token(t, claims{"groups": "staffer"}), "known"},
-		"names with dots":   {one.token(t, claims{"a.b": claims{"c": "steward"}}), "staff"},
-		"within":            {one.token(t, claims{"org": claims{"team": "t42"}}), "team"},
-		"not the whole":     {one.token(t, claims{"org": claims{"team": "t42x"}}), "known"},
-		"without the claim": {one.token(t, claims{"sub": "thief"}), "app"},
+		"a group":           {one.Token(t, claims{"groups": "staff"}), "staff"},
+		"one of a list":     {one.Token(t, claims{"groups": []string{"a", "staff"}}), "staff"},
+		"a longer group":    {one.Token(t, claims{"groups": "staffer"}), "known"},
+		"names with dots":   {one.Token(t, claims{"a.b": claims{"c": "steward"}}), "staff"},
+		"within":            {one.Token(t, claims{"org": claims{"team": "t42"}}), "team"},
+		"not the whole":     {one.Token(t, claims{"org": claims{"team": "t42x"}}), "known"},
+		"without the claim": {one.Token(t, claims{"sub": "thief"}), "app"},
 	} {
 		header := []string{"x-groups", "staff"}
 		if test.token != "" {
@@ -54,5 +54,5 @@ func TestRoutesByClaims(t *testing.T) {
 			t.Errorf("%s: %s answers, want %s", what, a.Echo.Backend, test.want)
 		}
 	}
-	m.ask("a stranger's", 401, "/", "x-token", stranger.token(t, claims{"groups": "staff"}))
+	m.ask("a stranger's", 401, "/", "x-token", stranger.Token(t, claims{"groups": "staff"}))
 }

@@ -1,12 +1,9 @@
 package policies
 
 import (
-	"crypto"
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,47 +15,6 @@ import (
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
-
-// issuer makes tokens.
-type issuer struct {
-	name string
-	key  ed25519.PrivateKey
-}
-
-func newIssuer(t *testing.T, name string) issuer {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return issuer{name, key}
-}
-
-// keys returns the issuer's JSON Web Key Set.
-func (i issuer) keys() string {
-	x := base64.RawURLEncoding.EncodeToString(i.key.Public().(ed25519.PublicKey))
-	return fmt.Sprintf(`{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "1", "x": %q}]}`, x)
-}
-
-// token signs claims.
-func (i issuer) token(t *testing.T, claims map[string]any) string {
-	t.Helper()
-	all := map[string]any{"iss": i.name, "sub": "reader", "exp": time.Now().Add(time.Hour).Unix()}
-	maps.Copy(all, claims)
-	part := func(v any) string {
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base64.RawURLEncoding.EncodeToString(data)
-	}
-	text := part(map[string]any{"alg": "EdDSA", "kid": "1"}) + "." + part(all)
-	signature, err := i.key.Sign(nil, []byte(text), crypto.Hash(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
-}
 
 // authentication writes a RequestAuthentication, sound or not.
 func (m *mesh) authentication(name, spec string) {
@@ -123,12 +79,12 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.GatewayEnvoy("gw")
-	one, two, stranger := newIssuer(t, "one.test"), newIssuer(t, "https://two.test/a"), newIssuer(t, "one.test")
+	one, two, stranger := lab.NewIssuer(t, "one.test"), lab.NewIssuer(t, "https://two.test/a"), lab.NewIssuer(t, "one.test")
 	m.ask("before", 200, "/", bearer("nonsense")...)
 	m.authentication("all", fmt.Sprintf(`{jwtRules: [
   {issuer: one.test, jwks: '%s', spaceDelimitedClaims: [roles]},
   {issuer: "https://two.test/a", jwks: '%s', audiences: [web], fromHeaders: [{name: x-token, prefix: "T "}], fromParams: [t], fromCookies: [c],
-   forwardOriginalToken: true, outputPayloadToHeader: x-payload, outputClaimToHeaders: [{header: x-sub, claim: sub}, {header: x-group, claim: a.b}]}]}`, one.keys(), two.keys()))
+   forwardOriginalToken: true, outputPayloadToHeader: x-payload, outputClaimToHeaders: [{header: x-sub, claim: sub}, {header: x-group, claim: a.b}]}]}`, one.Keys(), two.Keys()))
 	m.ask("nonsense", 401, "/", bearer("nonsense")...)
 	web := map[string]any{"aud": "web", "a": map[string]any{"b": "c"}}
 	for what, test := range map[string]struct {
@@ -137,33 +93,33 @@ func TestTokens(t *testing.T) {
 		header []string
 	}{
 		"no token":                    {200, "/", nil},
-		"a sound one":                 {200, "/", bearer(one.token(t, nil))},
-		"as a parameter":              {200, "/?access_token=" + one.token(t, nil), nil},
+		"a sound one":                 {200, "/", bearer(one.Token(t, nil))},
+		"as a parameter":              {200, "/?access_token=" + one.Token(t, nil), nil},
 		"an unsound parameter":        {401, "/?access_token=x.y.z", nil},
-		"of a stranger's key":         {401, "/", bearer(stranger.token(t, nil))},
-		"of another issuer there":     {401, "/", bearer(two.token(t, web))},
-		"expired":                     {401, "/", bearer(one.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}))},
-		"expired within the skew":     {200, "/", bearer(one.token(t, map[string]any{"exp": time.Now().Add(-10 * time.Second).Unix()}))},
-		"not yet valid":               {401, "/", bearer(one.token(t, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}))},
-		"in its header":               {200, "/", []string{"x-token", "T " + two.token(t, web)}},
+		"of a stranger's key":         {401, "/", bearer(stranger.Token(t, nil))},
+		"of another issuer there":     {401, "/", bearer(two.Token(t, web))},
+		"expired":                     {401, "/", bearer(one.Token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}))},
+		"expired within the skew":     {200, "/", bearer(one.Token(t, map[string]any{"exp": time.Now().Add(-10 * time.Second).Unix()}))},
+		"not yet valid":               {401, "/", bearer(one.Token(t, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}))},
+		"in its header":               {200, "/", []string{"x-token", "T " + two.Token(t, web)}},
 		"in its header, unsound":      {401, "/", []string{"x-token", "T x.y.z"}},
-		"for another audience":        {403, "/", []string{"x-token", "T " + two.token(t, map[string]any{"aud": "shop"})}},
-		"in its parameter":            {200, "/?t=" + two.token(t, web), nil},
-		"in its cookie":               {200, "/", []string{"Cookie", "c=" + two.token(t, web)}},
-		"in its cookie, a stranger's": {401, "/", []string{"Cookie", "c=" + stranger.token(t, web)}},
+		"for another audience":        {403, "/", []string{"x-token", "T " + two.Token(t, map[string]any{"aud": "shop"})}},
+		"in its parameter":            {200, "/?t=" + two.Token(t, web), nil},
+		"in its cookie":               {200, "/", []string{"Cookie", "c=" + two.Token(t, web)}},
+		"in its cookie, a stranger's": {401, "/", []string{"Cookie", "c=" + stranger.Token(t, web)}},
 	} {
 		m.ask(what, test.status, test.path, test.header...)
 		m.explains(what, test.status, test.path, test.header...)
 	}
 
-	got := m.ask("a token that is forwarded", 200, "/", "x-token", "T "+two.token(t, web), "x-sub", "forged", "x-payload", "forged").Echo.Header
+	got := m.ask("a token that is forwarded", 200, "/", "x-token", "T "+two.Token(t, web), "x-sub", "forged", "x-payload", "forged").Echo.Header
 	if got.Get("x-token") == "" || got.Get("x-sub") != "reader" || got.Get("x-group") != "c" || len(got.Values("x-sub")) != 1 {
 		t.Errorf("the workload gets %v", got)
 	}
 	if payload, err := base64.RawURLEncoding.DecodeString(got.Get("x-payload")); err != nil || !strings.Contains(string(payload), `"aud":"web"`) {
 		t.Errorf("the workload gets the payload %q, %v", got.Get("x-payload"), err)
 	}
-	got = m.ask("a token that is not", 200, "/", append(bearer(one.token(t, nil)), "x-sub", "forged", "x-payload", "forged", "x-group", "forged")...).Echo.Header
+	got = m.ask("a token that is not", 200, "/", append(bearer(one.Token(t, nil)), "x-sub", "forged", "x-payload", "forged", "x-group", "forged")...).Echo.Header
 	if got.Get("Authorization") != "" || got.Get("x-sub")+got.Get("x-payload")+got.Get("x-group") != "" {
 		t.Errorf("the workload gets %v", got)
 	}
@@ -178,42 +134,42 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.GatewayEnvoy("gw")
-	one, two := newIssuer(t, "one.test"), newIssuer(t, "https://two.test/a")
+	one, two := lab.NewIssuer(t, "one.test"), lab.NewIssuer(t, "https://two.test/a")
 	m.authentication("all", fmt.Sprintf(`{jwtRules: [{issuer: one.test, jwks: '%s', spaceDelimitedClaims: [roles]}, {issuer: "https://two.test/a", jwks: '%s'}]}`,
-		one.keys(), two.keys()))
+		one.Keys(), two.Keys()))
 	type claims = map[string]any
-	reader := one.token(t, nil)
+	reader := one.Token(t, nil)
 	for condition, test := range map[string]struct{ allowed, denied []string }{
 		`from: [{source: {requestPrincipals: ["one.test/reader"]}}]`: {
-			[]string{reader}, []string{"", one.token(t, claims{"sub": "thief"}), two.token(t, nil)},
+			[]string{reader}, []string{"", one.Token(t, claims{"sub": "thief"}), two.Token(t, nil)},
 		},
 		`from: [{source: {requestPrincipals: ["https://two.test/a/*"]}}]`: {
-			[]string{two.token(t, nil)}, []string{"", reader},
+			[]string{two.Token(t, nil)}, []string{"", reader},
 		},
 		`from: [{source: {requestPrincipals: ["*"]}}]`: {
-			[]string{two.token(t, nil), reader}, []string{""},
+			[]string{two.Token(t, nil), reader}, []string{""},
 		},
 		`from: [{source: {notRequestPrincipals: ["one.test/thief"]}}]`: {
-			[]string{"", reader}, []string{one.token(t, claims{"sub": "thief"})},
+			[]string{"", reader}, []string{one.Token(t, claims{"sub": "thief"})},
 		},
 		`when: [{key: "request.auth.claims[groups]", values: [admin]}]`: {
-			[]string{one.token(t, claims{"groups": "admin"}), one.token(t, claims{"groups": []string{"a", "admin"}})},
-			[]string{"", reader, one.token(t, claims{"groups": "administrator"}), one.token(t, claims{"groups": "a admin"}), one.token(t, claims{"groups": []any{1, true}})},
+			[]string{one.Token(t, claims{"groups": "admin"}), one.Token(t, claims{"groups": []string{"a", "admin"}})},
+			[]string{"", reader, one.Token(t, claims{"groups": "administrator"}), one.Token(t, claims{"groups": "a admin"}), one.Token(t, claims{"groups": []any{1, true}})},
 		},
 		`when: [{key: "request.auth.claims[roles]", values: [admin]}]`: {
-			[]string{one.token(t, claims{"roles": "a admin"})}, []string{"", two.token(t, claims{"roles": "a admin"})},
+			[]string{one.Token(t, claims{"roles": "a admin"})}, []string{"", two.Token(t, claims{"roles": "a admin"})},
 		},
 		`when: [{key: "request.auth.claims[scope]", values: ["read:*"]}]`: {
-			[]string{two.token(t, claims{"scope": "write read:all"})}, []string{"", two.token(t, claims{"scope": "write"})},
+			[]string{two.Token(t, claims{"scope": "write read:all"})}, []string{"", two.Token(t, claims{"scope": "write"})},
 		},
 		`when: [{key: "request.auth.claims[a][b.c]", notValues: [x]}, {key: request.auth.principal, values: ["*"]}]`: {
-			[]string{reader, one.token(t, claims{"a": claims{"b.c": "y"}})}, []string{"", one.token(t, claims{"a": claims{"b.c": []string{"y", "x"}}})},
+			[]string{reader, one.Token(t, claims{"a": claims{"b.c": "y"}})}, []string{"", one.Token(t, claims{"a": claims{"b.c": []string{"y", "x"}}})},
 		},
 		`when: [{key: request.auth.audiences, values: [web]}]`: {
-			[]string{one.token(t, claims{"aud": []string{"web", "x"}})}, []string{"", reader},
+			[]string{one.Token(t, claims{"aud": []string{"web", "x"}})}, []string{"", reader},
 		},
 		`when: [{key: request.auth.presenter, values: [app]}]`: {
-			[]string{one.token(t, claims{"azp": "app"})}, []string{"", reader},
+			[]string{one.Token(t, claims{"azp": "app"})}, []string{"", reader},
 		},
 	} {
 		m.policy("readers", "{rules: [{to: [{operation: {paths: ['/mark-"+url.PathEscape(fmt.Sprint(len(condition)))+"']}}]}, {"+condition+"}]}")
@@ -237,10 +193,10 @@ func TestABrokenRequestAuthenticationTakesNoToken(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.GatewayEnvoy("gw")
-	one, two := newIssuer(t, "one.test"), newIssuer(t, "two.test")
-	good := fmt.Sprintf("{issuer: two.test, jwks: '%s'}", two.keys())
+	one, two := lab.NewIssuer(t, "one.test"), lab.NewIssuer(t, "two.test")
+	good := fmt.Sprintf("{issuer: two.test, jwks: '%s'}", two.Keys())
 	rule := func(rest string) string { return "{jwtRules: [" + good + ", " + rest + "]}" }
-	ofOne, ofTwo := bearer(one.token(t, nil)), bearer(two.token(t, nil))
+	ofOne, ofTwo := bearer(one.Token(t, nil)), bearer(two.Token(t, nil))
 	m.ask("before", 200, "/", ofOne...)
 	for _, broken := range []string{
 		rule("{issuer: one.test, jwks: '{}'}"),
@@ -253,7 +209,7 @@ func TestABrokenRequestAuthenticationTakesNoToken(t *testing.T) {
 		m.Check(os.Remove(filepath.Join(m.Config, "tokens-a.yaml")))
 		m.ask("of no rule", 200, "/", ofOne...)
 	}
-	m.authentication("a", rule(fmt.Sprintf(`{issuer: one.test, jwks: '%s', fromHeaders: [{name: x-token, prefix: "a\nb"}]}`, one.keys())))
+	m.authentication("a", rule(fmt.Sprintf(`{issuer: one.test, jwks: '%s', fromHeaders: [{name: x-token, prefix: "a\nb"}]}`, one.Keys())))
 	m.ask("at a header whose prefix has two lines", 401, "/", "x-token", "a")
 	m.ask("none", 200, "/")
 	m.Check(os.Remove(filepath.Join(m.Config, "tokens-a.yaml")))
@@ -263,11 +219,11 @@ func TestABrokenRequestAuthenticationTakesNoToken(t *testing.T) {
 	m.ask("none", 200, "/")
 	m.Check(os.Remove(filepath.Join(m.Config, "tokens-a.yaml")))
 	m.ask("of no rule", 200, "/", ofOne...)
-	m.authentication("a", rule(fmt.Sprintf("{issuer: one.test, jwks: '%s', audience: [x]}", one.keys())))
+	m.authentication("a", rule(fmt.Sprintf("{issuer: one.test, jwks: '%s', audience: [x]}", one.Keys())))
 	m.ask("of an issuer that cannot be read", 401, "/", ofOne...)
 	m.ask("of a sound rule beside it", 401, "/", ofTwo...)
 	m.ask("none", 200, "/")
-	m.authentication("a", rule(fmt.Sprintf("{issuer: one.test, jwks: '%s'}", one.keys())))
+	m.authentication("a", rule(fmt.Sprintf("{issuer: one.test, jwks: '%s'}", one.Keys())))
 	m.ask("mended", 200, "/", ofOne...)
 	m.ask("mended", 200, "/", ofTwo...)
 	m.authentication("a", rule("{issuer: one.test, jwks: x}"))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // A second policy of one name closes what it names, in a file of its own or not, sound or not; the first one counts as before.
@@ -43,16 +45,16 @@ func TestASecondPolicyOfOneName(t *testing.T) {
 	write(deny("/a"), deny("/a"))
 	m.ask("equal ones", 200, "/b")
 	m.ask("equal ones", 403, "/a")
-	keys := newIssuer(t, "one")
+	keys := lab.NewIssuer(t, "one")
 	write()
-	m.authentication("a", `{jwtRules: [{issuer: one, jwks: '`+keys.keys()+`'}]}`)
-	token := keys.token(t, map[string]any{"sub": "me"})
+	m.authentication("a", `{jwtRules: [{issuer: one, jwks: '`+keys.Keys()+`'}]}`)
+	token := keys.Token(t, map[string]any{"sub": "me"})
 	m.ask("one issuer", 200, "/a", bearer(token)...)
 	m.Check(os.WriteFile(filepath.Join(m.Config, "b.yaml"), []byte(`
 apiVersion: security.istio.io/v1
 kind: RequestAuthentication
 metadata: {name: a}
-spec: {jwtRules: [{issuer: two, jwks: '`+newIssuer(t, "two").keys()+`'}]}
+spec: {jwtRules: [{issuer: two, jwks: '`+lab.NewIssuer(t, "two").Keys()+`'}]}
 `), 0o644))
 	m.ask("two issuers", 401, "/a", bearer(token)...)
 	m.ask("two issuers, no token", 200, "/a")

@@ -1,7 +1,9 @@
 package status
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -38,8 +40,10 @@ func (c Config) front() http.Handler {
 	})
 }
 
-// forward forwards reads and mutations.
+// forward forwards reads and mutations, one at a time. Envoy's main thread makes each answer as a whole, also one for a client that has
+// left, and a probe of its admin waits for all those that it was asked for before.
 func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
+	turn := make(chan struct{}, 1)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "envoy"
@@ -49,7 +53,20 @@ func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 			if to == nil {
 				return nil, fmt.Errorf("no Envoy is running")
 			}
-			return to.RoundTrip(r)
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), frontTimeout)
+			response, err := to.RoundTrip(r.WithContext(ctx))
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			response.Body = readBody{response.Body, cancel}
+			return response, nil
 		}),
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -64,6 +81,17 @@ func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 		}
 		proxy.ServeHTTP(w, r)
 	})
+}
+
+// readBody is an answer of Envoy's, whose connection ends when it was read.
+type readBody struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b readBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // allowed reports whether a request is forwarded. It relies on Envoy, which answers 405 to a GET of a path that changes

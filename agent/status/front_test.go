@@ -1,11 +1,14 @@
 package status
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -57,5 +60,67 @@ func TestFront(t *testing.T) {
 	Config{Envoy: running, Envoys: ports{}, Log: slog.New(slog.DiscardHandler)}.front().ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusForbidden {
 		t.Errorf("Envoy has no listener for Prometheus, and reads the metrics: %d", recorder.Code)
+	}
+}
+
+// Envoy makes one answer at a time for 64 readers, also for those that have left, so that its probes wait for one at most.
+func TestReadersTakeTurns(t *testing.T) {
+	var busy, left atomic.Int32
+	entered, release := make(chan struct{}), make(chan struct{})
+	envoy := transport(func(r *http.Request) (*http.Response, error) {
+		busy.Add(1)
+		defer busy.Add(-1)
+		entered <- struct{}{}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			left.Add(1)
+			<-release
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("dump")), Header: http.Header{}}, nil
+	})
+	c := Config{Envoy: func() http.RoundTripper { return envoy }, Envoys: ports{}, Log: slog.New(slog.DiscardHandler)}
+	l, err := ListenFront(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewFrontServer(c.front(), c.Log)
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	get := func(ctx context.Context) (status int) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr().String()+"/config_dump", nil)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+		if err != nil {
+			return 0
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	var readers sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	for range 64 {
+		readers.Go(func() { get(ctx) })
+	}
+	<-entered
+	leave()
+	readers.Wait()
+	last := make(chan int)
+	go func() { last <- get(t.Context()) }()
+	for release <- struct{}{}; ; release <- struct{}{} {
+		select {
+		case <-entered:
+			if n := busy.Load(); n > 1 {
+				t.Fatalf("Envoy makes %d answers at once", n)
+			}
+		case status := <-last:
+			if status != http.StatusOK || left.Load() > 0 {
+				t.Errorf("the last reader has status %d; %d answers were given up while Envoy made them", status, left.Load())
+			}
+			return
+		}
 	}
 }

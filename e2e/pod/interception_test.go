@@ -149,7 +149,62 @@ func TestTwoPods(t *testing.T) {
 			m.counts(b, `^listener\..*_15006\.downstream_cx_total$`, 1, 60)
 			m.counts(a, `update_rejected$`, 0, 0)
 			m.counts(b, `update_rejected$`, 0, 0)
+			if test.mode == "REDIRECT" {
+				m.keepsAddresses(a, b, c)
+			}
 		})
+	}
+}
+
+// keepsAddresses has a tenant write ServiceEntries of TCP with addresses of another namespace's HTTP Service, whose Pod is owner: clients
+// still reach it there, and the tenant's own program at the addresses that nobody has.
+func (m *mesh) keepsAddresses(client, tenant, owner *workload) {
+	m.t.Helper()
+	vip, free, bits := m.family().vip+"20", m.family().vip+"99", "/16"
+	if m.six {
+		bits = "/64"
+	}
+	write := func(name, text string) {
+		m.t.Helper()
+		path := filepath.Join(m.dir, "config", name+".yaml")
+		check(m.t, os.WriteFile(path+"~", []byte(text), 0o644))
+		check(m.t, os.Rename(path+"~", path))
+	}
+	write("bank", fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: pay, namespace: bank}
+spec: {clusterIP: "%[1]s", clusterIPs: ["%[1]s"], selector: {app: pay}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pay, namespace: bank, labels: {app: pay}}
+spec: {containers: [{name: web, image: web}]}
+status: {phase: Running, podIP: "%[2]s", podIPs: [{ip: "%[2]s"}], conditions: [{type: Ready, status: "True"}]}
+`, vip, owner.ip))
+	m.answers(client, net.JoinHostPort(vip, "80"), owner.name)
+	for _, row := range []struct{ name, addresses, port, dialled string }{
+		{"vip", fmt.Sprintf("%q, %q", vip, free), "80", vip},
+		{"range", fmt.Sprintf("%q", m.family().vip+"0"+bits), "80", vip},
+		{"pod", fmt.Sprintf("%q, %q", owner.ip, free), "8080", owner.ip},
+	} {
+		write("evil", fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %[1]s, namespace: evil}
+spec:
+  hosts: [%[1]s.evil.test]
+  addresses: [%[2]s]
+  resolution: STATIC
+  ports: [{number: %[3]s, name: tcp, protocol: TCP, targetPort: 8080}]
+  endpoints: [{address: "%[4]s"}]
+`, row.name, row.addresses, row.port, tenant.ip))
+		check(m.t, lab.Eventually(stopLimit, func() error {
+			if client.stat(fmt.Sprintf(`^cluster\.outbound\|%s\|\|%s\.evil\.test\.membership_total$`, row.port, row.name)) != 1 {
+				return fmt.Errorf("%s has no cluster of the tenant's %s", client.name, row.name)
+			}
+			return nil
+		}))
+		m.answers(client, net.JoinHostPort(free, row.port), tenant.name)
+		m.answers(client, net.JoinHostPort(row.dialled, row.port), owner.name)
 	}
 }
 

@@ -33,6 +33,7 @@ import (
 func TestASharedGatewayLendsNoIdentity(t *testing.T) {
 	t.Parallel()
 	secure, ca := fmt.Sprintf("127.0.0.77:%d", lab.Port(t)), filepath.Join(t.TempDir(), "ca")
+	var joins []string
 	s := startWith(t, func(w *lab.Workload, world *lab.World) {
 		token := filepath.Join(t.TempDir(), "token")
 		made, err := exec.CommandContext(t.Context(), filepath.Join(world.Bin, "discovery"), "token", "create", "--namespace", "istio-ingress",
@@ -40,8 +41,19 @@ func TestASharedGatewayLendsNoIdentity(t *testing.T) {
 		world.Check(err)
 		world.Check(os.WriteFile(token, made, 0o600))
 		w.Discovery = secure
-		w.Flags = append(w.Flags, "--caAddress", secure, "--caRoots", filepath.Join(ca, "root-cert.pem"), "--caToken", token)
+		joins = []string{"--caAddress", secure, "--caRoots", filepath.Join(ca, "root-cert.pem"), "--caToken", token}
+		w.Flags = append(w.Flags, joins...)
 	}, "--ca", "--caDir", ca, "--secureGRPCAddr", secure)
+	// An Envoy that connects by itself, with a certificate that its agent has requested, is admitted.
+	proxy := lab.Port(t)
+	direct, err := s.Sidecar(lab.Workload{
+		Name: "direct", App: "direct", Version: "v1", IP: s.Address(), ProxyPort: proxy, Discovery: secure,
+		Flags: append(joins, "--id", "direct.istio-ingress", "--domain", "istio-ingress.svc.cluster.local", "--lastGood", "off"),
+		Env:   []string{"POD_NAMESPACE=istio-ingress", "ISTIO_META_NAMESPACE=istio-ingress"},
+	})
+	s.Check(err)
+	t.Cleanup(func() { direct.Stop(lab.StopLimit) })
+	s.Check(direct.AwaitReady())
 	files := filepath.Join(s.agent.ConfigPath, "certificates")
 	roots := filepath.Join(ca, "root-cert.pem")
 	_, port, err := net.SplitHostPort(secure)
@@ -49,17 +61,17 @@ func TestASharedGatewayLendsNoIdentity(t *testing.T) {
 
 	const mutual = `{mode: MUTUAL, clientCertificate: %[1]s/cert-chain.pem, privateKey: %[1]s/key.pem, caCertificates: %[2]s, subjectAltNames: [localhost]}`
 	hidden := forward(t, secure) // as address translation that discovery does not know
-	direct := "127.0.0.77:" + port
+	bare := "127.0.0.77:" + port
 	kinds := []struct{ name, protocol, labels, tls, at string }{
 		{"grpc-mutual", "GRPC", "{}", "{mode: ISTIO_MUTUAL}", hidden},
 		{"grpc-label", "GRPC", "{security.istio.io/tlsMode: istio}", "", hidden},
 		{"http-label", "HTTP", "{security.istio.io/tlsMode: istio}", "", hidden},
 		{"grpc-files", "GRPC", "{}", fmt.Sprintf(mutual, files, roots), hidden},
 		{"http-files", "HTTP", "{}", fmt.Sprintf(mutual, files, roots), hidden},
-		{"grpc-direct", "GRPC", "{}", "{mode: ISTIO_MUTUAL}", direct},
-		{"label-direct", "HTTP", "{security.istio.io/tlsMode: istio}", "", direct},
-		{"files-direct", "HTTP", "{}", fmt.Sprintf(mutual, files, roots), direct},
-		{"simple", "HTTP", "{}", fmt.Sprintf("{mode: SIMPLE, caCertificates: %s, subjectAltNames: [localhost]}", roots), direct}, // shows that the way itself is open
+		{"grpc-direct", "GRPC", "{}", "{mode: ISTIO_MUTUAL}", bare},
+		{"label-direct", "HTTP", "{security.istio.io/tlsMode: istio}", "", bare},
+		{"files-direct", "HTTP", "{}", fmt.Sprintf(mutual, files, roots), bare},
+		{"simple", "HTTP", "{}", fmt.Sprintf("{mode: SIMPLE, caCertificates: %s, subjectAltNames: [localhost]}", roots), bare}, // shows that the way itself is open
 	}
 	var text strings.Builder
 	for _, k := range kinds {
@@ -128,14 +140,15 @@ VirtualService %[1]s
 	}
 	clusters, err := lab.Get("http://" + s.agent.Admin + "/clusters?filter=direct.test")
 	s.Check(err)
-	if strings.Contains(clusters, direct) || !strings.Contains(clusters, "direct.test") {
+	if strings.Contains(clusters, bare) || !strings.Contains(clusters, "direct.test") {
 		t.Errorf("the gateway has an endpoint at discovery's address, or no cluster:\n%s", clusters)
 	}
 	if log := s.Discovery.Log(); !strings.Contains(log, "connection refused at the secure port") {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
-	s.write("own2", "istio-ingress", "VirtualService later\n  hosts: [later.test]\n  gateways: [istio-ingress/gw]\n  http: [{directResponse: {status: 298}}]")
+	s.write("own2", "istio-ingress", "VirtualService later\n  hosts: [later.test]\n  gateways: [istio-ingress/gw, mesh]\n  http: [{directResponse: {status: 298}}]")
 	s.Await(s.client(), "http://later.test/", lab.Status(298)) // the agent's own stream goes on
+	s.Await(lab.ClientTo(fmt.Sprintf("127.0.0.1:%d", proxy), nil), "http://later.test/", lab.Status(298))
 }
 
 // request returns a CSR of a key of the thief's own.

@@ -96,7 +96,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 			return false
 		}
 		s = s.withAliasesOf(claims[i])
-		if m.counts(s) && !m.respend(s.Namespace, m.costOf(claims[i]), m.costOf(s)) {
+		if !m.respend(s.Namespace, m.chargeOf(claims[i]), m.chargeOf(s)) {
 			return false
 		}
 		if m.movesDoors(claims[i], s) {
@@ -167,7 +167,7 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 		m.virtualServices[i],
 		&Config[*networking.VirtualService]{meta, m.settings.Domain.qualifyVirtualService(spec, meta)},
 	}
-	if m.countsRule(change.To) && !m.respend(meta.Namespace, m.costOfRule(change.From.Spec), m.costOfRule(change.To.Spec)) {
+	if m.countsRule(change.To) && !m.respend(meta.Namespace, m.costOfRule(change.From), m.costOfRule(change.To)) {
 		return false
 	}
 	if len(m.delta.Rules) == 0 {

@@ -2,39 +2,48 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
 // What one namespace gives to the proxies of others costs memory and time in each of them, whether they use it or not. Of ServiceEntries,
 // VirtualServices and Gateways each namespace, other than the root namespace, has a share: one bound for each kind of cost. The oldest
-// objects count first. What no longer fits is for proxies of its own namespace only. Services of registries do not count.
+// objects count first. What no longer fits is for proxies of its own namespace only. Services of registries do not count, but what
+// DestinationRules and WorkloadEntries of their namespace add to them does: a service for which that does not fit is for its own
+// namespace only, since others would call it without the rule's TLS settings.
 
 // cost is what an object costs a proxy.
 type cost int
 
 const (
-	listeners cost = iota // port numbers, and addresses with a port of their own
-	clusters              // hosts × ports × subsets
-	endpoints             // those of the clusters
-	routes                // hosts × ports × routes, and hosts of Gateways' servers
+	listeners    cost = iota // port numbers, and addresses with a port of their own
+	clusters                 // hosts × ports × subsets
+	endpoints                // those of the clusters
+	routes                   // hosts × ports × matches of routes, and hosts of Gateways' servers
+	chains                   // of filters: servers of Gateways with TLS
+	roots                    // of certificates: clusters that read a file of them
+	places                   // of rings, by which clusters with consistent hashing choose endpoints
+	instructions             // of regular expressions, for each time that Envoy has them
+	bytes                    // of routes and policies, for each time that Envoy has them
 	costs
 )
 
-// Bounds are what a namespace may give to others, or what something costs: listeners, clusters, endpoints, routes.
+// Bounds are what a namespace may give to others, or what something costs, by kind.
 type Bounds [costs]int
 
 // DefaultBounds returns the bounds of discovery/config/bounds.txt. They are at least twice what the benchmarks have in one namespace.
 func DefaultBounds() Bounds {
-	return Bounds{listeners: 300, clusters: 2500, endpoints: 25000, routes: 20000}
+	return Bounds{
+		listeners: 300, clusters: 2500, endpoints: 25000, routes: 20000, chains: 2000, roots: 300, places: 2 << 20, instructions: 4 << 20, bytes: 16 << 20,
+	}
 }
 
 func (c cost) String() string {
-	return [costs]string{"listeners", "clusters", "endpoints", "routes"}[c]
+	return [costs]string{"listeners", "clusters", "endpoints", "routes", "chains", "roots", "places", "instructions", "bytes"}[c]
 }
 
 // All yields each kind with its number.
@@ -46,6 +55,14 @@ func (a Bounds) All() iter.Seq2[string, int] {
 			}
 		}
 	}
+}
+
+// times returns n times as much.
+func (a Bounds) times(n int) Bounds {
+	for c := range costs {
+		a[c] *= n
+	}
+	return a
 }
 
 // with returns the sum.
@@ -68,8 +85,10 @@ func (a Bounds) beyond(bound Bounds) (cost, bool) {
 
 // given is what namespaces give to others.
 type given struct {
-	spent map[string]Bounds // by namespace; with what is not given
-	kept  map[keptKey]cost  // what is for its own namespace only, with the bound that it does not fit in
+	spent   map[string]Bounds  // by namespace; with what is not given
+	kept    map[keptKey]cost   // what is for its own namespace only, with the bound that it does not fit in
+	listed  map[keptKey]int    // how often a proxy has the routes of a VirtualService: the ports of its hosts, or servers of Gateways
+	entered map[serviceKey]int // endpoints of a registry's service that are WorkloadEntries
 }
 
 // keptKey is the key of an object or, for a service, of its host in its namespace.
@@ -92,30 +111,91 @@ type giver struct {
 	cost  Bounds
 }
 
-// counts reports whether a service counts: some ServiceEntry declares it, outside of the root namespace, and others may see it.
-func (m *Mesh) counts(s *Service) bool {
-	return s.Namespace != m.settings.RootNamespace() && !ownOnly(orDefault(s.ExportTo, m.settings.Config.GetDefaultServiceExportTo()), s.Namespace) &&
-		(s.Registry == "" || slices.ContainsFunc(m.contested[s.key()], func(o *Service) bool { return o.Registry == "" }))
+// exports reports whether other namespaces than its own may see a service that is not of the root namespace.
+func (m *Mesh) exports(s *Service) bool {
+	return s.Namespace != m.settings.RootNamespace() && !ownOnly(orDefault(s.ExportTo, m.settings.Config.GetDefaultServiceExportTo()), s.Namespace)
 }
 
-// costOf returns what a service costs a proxy, without listeners that other services may have as well.
-func (m *Mesh) costOf(s *Service) (out Bounds) {
-	subsets := 1
-	if rules := m.destinationRules[s.Namespace]; rules != nil {
-		for _, all := range rules.matching(s.Host) {
-			for _, r := range all {
-				subsets += len(r.Spec.Subsets)
+// declares reports whether some ServiceEntry declares a service.
+func (m *Mesh) declares(s *Service) bool {
+	return s.Registry == "" || slices.ContainsFunc(m.contested[s.key()], func(o *Service) bool { return o.Registry == "" })
+}
+
+// chargeOf returns what counts of a service, without listeners that other services may have as well. Of a registry's service it is what
+// objects of its namespace add to it: DestinationRules, and WorkloadEntries that it selects.
+func (m *Mesh) chargeOf(s *Service) Bounds {
+	if !m.exports(s) {
+		return Bounds{}
+	}
+	rules := m.lentRules(s)
+	if m.declares(s) {
+		return m.costOf(s, rules, len(s.Endpoints))
+	}
+	entered := m.given.entered[s.key()]
+	if len(rules)+entered == 0 {
+		return Bounds{}
+	}
+	return m.costOf(s, rules, len(s.Endpoints)).with(m.costOf(s, nil, len(s.Endpoints)-entered).times(-1))
+}
+
+// lentRules returns the DestinationRules of a service's namespace that proxies of others use for it.
+func (m *Mesh) lentRules(s *Service) (out []*Config[*networking.DestinationRule]) {
+	rules := m.destinationRules[s.Namespace]
+	if rules == nil {
+		return nil
+	}
+	for _, all := range rules.matching(s.Host) {
+		for _, r := range all {
+			if len(r.Spec.GetWorkloadSelector().GetMatchLabels()) == 0 &&
+				!ownOnly(orDefault(r.Spec.ExportTo, m.settings.Config.GetDefaultDestinationRuleExportTo()), r.Namespace) {
+				out = append(out, r)
 			}
+		}
+		if len(out) > 0 {
 			break
 		}
+	}
+	return out
+}
+
+// costOf returns what a service with so many endpoints costs a proxy under DestinationRules.
+func (m *Mesh) costOf(s *Service, rules []*Config[*networking.DestinationRule], n int) (out Bounds) {
+	subsets, each, most := []*networking.Subset{nil}, 0, m.settings.bounds()[clusters]
+	var policy *networking.TrafficPolicy
+	for _, r := range rules {
+		size := Recall(m.memory, "weight of "+r.Key(), weighed[*networking.DestinationRule]{r.Spec}, weightOfPolicy)
+		if policy == nil && r.Spec.TrafficPolicy != nil {
+			policy, each = r.Spec.TrafficPolicy, size.each
+		}
+		subsets = append(subsets, r.Spec.Subsets...)
+		out[bytes] += size.subsets * len(s.Ports)
+	}
+	for _, name := range s.SubjectAltNames {
+		each += len(name) + nameBytes
+	}
+	for _, e := range s.Endpoints {
+		each += len(e.Locality.Region) + len(e.Locality.Zone) + len(e.Locality.SubZone)
 	}
 	for _, p := range s.Ports {
 		if !p.Protocol.IsHTTP() {
 			out[listeners] += max(0, len(s.Addresses)-1)
 		}
 	}
-	out[clusters] = len(s.Ports) * subsets
-	out[endpoints] = out[clusters] * len(s.Endpoints)
+	out[clusters] = len(s.Ports) * len(subsets)
+	out[endpoints] = out[clusters] * n
+	out[bytes] += out[clusters] * each
+	if out[clusters] > most || len(rules) == 0 {
+		return out // too many are not given, whatever else they cost
+	}
+	for _, p := range s.Ports {
+		balancer, tls := settle(policy, p.Number, nil, nil)
+		for _, subset := range subsets {
+			balancer, tls := settle(subset.GetTrafficPolicy(), p.Number, balancer, tls)
+			if out[places] += placesOfRing(balancer, s.Endpoints); readsRoots(tls) {
+				out[roots]++
+			}
+		}
+	}
 	return out
 }
 
@@ -131,44 +211,65 @@ func ownOnly(exportTo []string, own string) bool {
 }
 
 // costOfRule returns what a VirtualService costs.
-func (m *Mesh) costOfRule(v *networking.VirtualService) (out Bounds) {
-	for _, host := range v.Hosts {
-		ports := 1
-		if s := m.Service(host); s != nil {
-			ports = max(1, len(s.Ports))
+func (m *Mesh) costOfRule(v *Config[*networking.VirtualService]) Bounds {
+	one := Recall(m.memory, "weight of "+v.Key(), weighed[*networking.VirtualService]{v.Spec}, weightOfRule)
+	return one.times(m.given.listed[keptKey{v.Kind, v.Namespace, v.Name}])
+}
+
+// indexEntered counts the WorkloadEntries that services of registries select.
+func (m *Mesh) indexEntered() {
+	m.given.entered = map[serviceKey]int{}
+	for _, w := range m.entries {
+		for _, s := range m.selecting[w.Namespace] {
+			if s.Registry != "" && s.takes(w) {
+				m.given.entered[s.key()]++
+			}
 		}
-		out[routes] += ports * max(1, len(v.Http)+len(v.Tls)+len(v.Tcp))
 	}
-	return out
 }
 
 // indexGiven decides what is for proxies of its own namespace only.
 func (m *Mesh) indexGiven() {
-	m.given = given{spent: map[string]Bounds{}}
-	root := m.settings.RootNamespace()
+	m.given = given{spent: map[string]Bounds{}, listed: map[keptKey]int{}}
+	m.indexEntered()
+	root, most := m.settings.RootNamespace(), m.settings.bounds()[routes]
 	of := map[string][]giver{}
 	for _, s := range m.services {
-		if m.counts(s) {
-			g := giver{keptKey: keptKey{"", s.Namespace, s.Host}, meta: Meta{Namespace: s.Namespace, Name: s.Name, Created: s.Created}, cost: m.costOf(s)}
+		cost := m.chargeOf(s)
+		if cost == (Bounds{}) {
+			continue
+		}
+		g := giver{keptKey: keptKey{"", s.Namespace, s.Host}, meta: Meta{Namespace: s.Namespace, Name: s.Name, Created: s.Created}, cost: cost}
+		if m.declares(s) {
 			for _, p := range s.Ports {
 				g.ports = append(g.ports, p.Number)
 			}
-			of[s.Namespace] = append(of[s.Namespace], g)
+		} else if rules := m.lentRules(s); len(rules) > 0 {
+			g.meta = rules[len(rules)-1].Meta
 		}
+		of[s.Namespace] = append(of[s.Namespace], g)
+	}
+	over := spread{mesh: m, gateways: map[string]*hostWeights{}}
+	for _, o := range m.gateways {
+		over.gateways[o.Namespace+"/"+o.Name] = serversOf(o.Spec)
+		if o.Namespace == root {
+			continue
+		}
+		g := giver{keptKey: keptKey{o.Kind, o.Namespace, o.Name}, meta: o.Meta}
+		for _, s := range o.Spec.Servers {
+			g.ports = append(g.ports, s.GetPort().GetNumber())
+			g.cost[routes] += len(s.Hosts)
+			if g.cost[bytes] += proto.Size(s); s.Tls != nil && !s.Tls.HttpsRedirect {
+				g.cost[chains]++
+			}
+		}
+		of[o.Namespace] = append(of[o.Namespace], g)
 	}
 	for _, v := range m.virtualServices {
 		if m.countsRule(v) {
-			of[v.Namespace] = append(of[v.Namespace], giver{keptKey: keptKey{v.Kind, v.Namespace, v.Name}, meta: v.Meta, cost: m.costOfRule(v.Spec)})
-		}
-	}
-	for _, o := range m.gateways {
-		if o.Namespace != root {
-			g := giver{keptKey: keptKey{o.Kind, o.Namespace, o.Name}, meta: o.Meta}
-			for _, s := range o.Spec.Servers {
-				g.ports = append(g.ports, s.GetPort().GetNumber())
-				g.cost[routes] += len(s.Hosts)
-			}
-			of[o.Namespace] = append(of[o.Namespace], g)
+			key := keptKey{v.Kind, v.Namespace, v.Name}
+			m.given.listed[key] = over.listed(v.Spec, most)
+			of[v.Namespace] = append(of[v.Namespace], giver{keptKey: key, meta: v.Meta, cost: m.costOfRule(v)})
 		}
 	}
 	for namespace, all := range of {
@@ -229,36 +330,4 @@ func (s Settings) bounds() Bounds {
 		return *s.Bounds
 	}
 	return DefaultBounds()
-}
-
-// keptAtHome adds a note to each object of which something is for proxies of its own namespace only.
-func (j *judge) keptAtHome() {
-	m := j.mesh
-	if len(m.given.kept) == 0 {
-		return
-	}
-	told := func(meta Meta, path, what string, over cost) {
-		j.note(TooMuch, meta, path, "is %sfor proxies of namespace %s only: all that this namespace gives to proxies of others is more than %d %s, of which older objects go first; "+
-			"want exportTo of \".\" for what only this namespace needs, or objects of the root namespace", what, meta.Namespace, m.settings.bounds()[over], over)
-	}
-	for _, o := range m.used() {
-		if over, kept := m.given.kept[keptKey{o.Kind, o.Namespace, o.Name}]; kept {
-			told(o.Meta, "spec", "", over)
-		}
-		entry, is := o.Spec.(*networking.ServiceEntry)
-		if !is {
-			continue
-		}
-		first, n, why := "", 0, cost(0)
-		for _, host := range entry.Hosts {
-			if over, kept := m.given.kept[keptKey{"", o.Namespace, m.settings.Domain.Qualify(host, o.Namespace)}]; kept {
-				if n++; first == "" {
-					first, why = host, over
-				}
-			}
-		}
-		if n > 0 {
-			told(o.Meta, "spec.hosts", fmt.Sprintf("with %d of its hosts, such as %s, ", n, first), why)
-		}
-	}
 }

@@ -78,7 +78,7 @@ func TestNotesLookAtWhatChanged(t *testing.T) {
 			objects = append(objects, route(i, "v1"), object("DestinationRule", "n", fmt.Sprint("d", i), 1,
 				&networking.DestinationRule{Host: s.Host, Subsets: []*networking.Subset{{Name: "v1", Labels: map[string]string{"version": "v1"}}}}))
 		}
-		wide := Bounds{1e6, 1e6, 1e6, 1e6} // else what others get of this namespace changes, and each object is examined
+		wide := Bounds{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e9, 1e9, 1e9} // else what others get of this namespace changes, and each object is examined
 		m := NewOf(Settings{Domain: DefaultDomain, Bounds: &wide}, slices.Values([]Group{{Objects: objects, Services: services}}))
 		notes, judged := m.NotesAfter(nil)
 		step := func(what string, next *Mesh, looked, want int, connected ...Proxy) {

@@ -356,6 +356,6 @@ func spent() int64 {
 
 // wideTown returns a mesh without bounds of what a namespace gives to others, which 2,000 services of one pass.
 func wideTown(groups map[string]model.Group) *model.Mesh {
-	wide := model.Bounds{1e6, 1e6, 1e6, 1e6}
+	wide := model.Bounds{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e9, 1e9, 1e9}
 	return model.NewOf(model.Settings{Domain: model.DefaultDomain, Bounds: &wide}, inOrder(groups))
 }

@@ -1,9 +1,12 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -13,7 +16,10 @@ import (
 // listeners and clusters, serve on, and get what comes later. Each object has a note.
 func TestATenantWeighsLittleOnOthers(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	status := fmt.Sprintf("127.0.0.1:%d", lab.Port(t))
+	s := startWith(t, func(w *lab.Workload, _ *lab.World) {
+		w.Flags = append(w.Flags, "--statusPort", strings.TrimPrefix(status, "127.0.0.1:"))
+	})
 	sidecar := s.SidecarEnvoy("app", "").Ready()
 	list := func(n int, each string) string {
 		var out strings.Builder
@@ -36,6 +42,19 @@ ServiceEntry hosts
 Gateway ports
   selector: {app: gw}
   servers: [`+list(600, `{port: {number: %[2]d, name: http-%[1]d, protocol: HTTP}, hosts: ["*"]}, `)+`]`)
+	s.write("roots", "roots", `
+ServiceEntry roots
+  hosts: [`+list(400, "h%[1]d.roots.test, ")+`]
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints: [{address: 127.0.0.79}]
+DestinationRule roots
+  host: "*.roots.test"
+  trafficPolicy: {tls: {mode: SIMPLE}}
+VirtualService bodies
+  hosts: [`+list(100, "body%[1]d.test, ")+`]
+  gateways: [istio-ingress/gw, mesh]
+  http: [{directResponse: {status: 200, body: {string: `+strings.Repeat("x", 1<<20)+`}}}]`)
 	s.write("later", "bank", `
 ServiceEntry later
   hosts: [later.test]
@@ -56,6 +75,14 @@ VirtualService later
 	if n := strings.Count(clusters, "::default_priority::max_connections::"); n != 2500 || strings.Contains(clusters, "ports.evil.test") {
 		t.Errorf("the sidecar has %d clusters of evil, want 2500 of hosts", n)
 	}
+	clusters, err = lab.Get("http://" + sidecar.Admin + "/clusters?filter=roots.test")
+	s.Check(err)
+	if n := strings.Count(clusters, "::default_priority::max_connections::"); n != 300 {
+		t.Errorf("the sidecar has %d clusters with roots of their own, want 300", n)
+	}
+	if a, err := lab.Exchange(s.client(), http.MethodGet, "http://body1.test/"); err != nil || a.Status != 404 {
+		t.Errorf("a body of a megabyte for each of 100 hosts: %d, %v, want 404", a.Status, err)
+	}
 	listeners, err := lab.Get("http://" + s.agent.Admin + "/listeners")
 	s.Check(err)
 	if strings.Contains(listeners, ":20000") {
@@ -63,9 +90,35 @@ VirtualService later
 	}
 	s.Check(lab.Eventually(lab.StopLimit, func() error {
 		notes, err := lab.Get("http://" + s.Discovery.HTTP + "/debug/notes")
-		if n := strings.Count(notes, `"too-much"`); err == nil && n != 3 {
-			err = fmt.Errorf("%d notes, want 3: %.2000s", n, notes)
+		if n := strings.Count(notes, `"too-much"`); err == nil && n != 5 {
+			err = fmt.Errorf("%d notes, want 5: %.2000s", n, notes)
 		}
 		return err
 	}))
+
+	s.Check(s.agent.AwaitHTTP(lab.StopLimit, "http://"+status+"/healthz/ready"))
+	// Local readers of all that the gateway has do not fail the Pod's probes.
+	var read atomic.Int32
+	ctx, leave := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 64 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := lab.Get("http://" + s.agent.Admin + "/config_dump?include_eds"); err == nil {
+					read.Add(1)
+				}
+			}
+		})
+	}
+	s.Check(lab.Eventually(lab.StopLimit, func() error {
+		if _, err := lab.Get("http://" + status + "/healthz/ready"); err != nil {
+			t.Errorf("with 64 readers of /config_dump: %v", err)
+		}
+		if n := read.Load(); n < 16 {
+			return fmt.Errorf("%d are read", n)
+		}
+		return nil
+	}))
+	leave()
+	readers.Wait()
 }

@@ -1,12 +1,9 @@
 package hostile
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -16,10 +13,7 @@ import (
 // listeners and clusters, serve on, and get what comes later. Each object has a note.
 func TestATenantWeighsLittleOnOthers(t *testing.T) {
 	t.Parallel()
-	status := fmt.Sprintf("127.0.0.1:%d", lab.Port(t))
-	s := startWith(t, func(w *lab.Workload, _ *lab.World) {
-		w.Flags = append(w.Flags, "--statusPort", strings.TrimPrefix(status, "127.0.0.1:"))
-	})
+	s := start(t)
 	sidecar := s.SidecarEnvoy("app", "").Ready()
 	list := func(n int, each string) string {
 		var out strings.Builder
@@ -95,30 +89,4 @@ VirtualService later
 		}
 		return err
 	}))
-
-	s.Check(s.agent.AwaitHTTP(lab.StopLimit, "http://"+status+"/healthz/ready"))
-	// Local readers of all that the gateway has do not fail the Pod's probes.
-	var read atomic.Int32
-	ctx, leave := context.WithCancel(t.Context())
-	var readers sync.WaitGroup
-	for range 64 {
-		readers.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := lab.Get("http://" + s.agent.Admin + "/config_dump?include_eds"); err == nil {
-					read.Add(1)
-				}
-			}
-		})
-	}
-	s.Check(lab.Eventually(lab.StopLimit, func() error {
-		if _, err := lab.Get("http://" + status + "/healthz/ready"); err != nil {
-			t.Errorf("with 64 readers of /config_dump: %v", err)
-		}
-		if n := read.Load(); n < 16 {
-			return fmt.Errorf("%d are read", n)
-		}
-		return nil
-	}))
-	leave()
-	readers.Wait()
 }

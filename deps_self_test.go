@@ -29,6 +29,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/acme/client/x.go", `import _ "./discovery/ads"`, "its caller says which gateways are connected"},
 	{"discovery/acme/kubernetes/x.go", `import _ "./discovery/acme/client"`, "decides which replica orders"},
 	{"discovery/x.go", `import _ "golang.org/x/crypto/acme"`, "one room speaks ACME"},
+	{"discovery/remember/kubernetes/x.go", `import _ "./discovery"`, "a Secret holds what a file could"},
 	{"discovery/remember/x.go", `import _ "./discovery"`, "groups are kept alike for every source"},
 	{"discovery/ads/intake/x.go", `import _ "./discovery/model"`, "requests are counted by their lengths"},
 	{"discovery/status/x.go", `import g "google.golang.org/grpc"; func f() { g.NewServer() }`, "ads is the one door"},

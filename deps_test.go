@@ -132,7 +132,7 @@ var rules = []rule{
 	// Foreign types stop at their door.
 	{
 		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
-			"discovery/ingress discovery/webhook discovery/inject/... discovery/acme/kubernetes discovery/ca/kubernetes e2e/crd",
+			"discovery/ingress discovery/webhook discovery/inject/... discovery/acme/kubernetes discovery/ca/kubernetes discovery/remember/kubernetes e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -245,6 +245,7 @@ var rules = []rule{
 	{who: "discovery/acme/kubernetes", only: "discovery/acme discovery/kube", why: "a cluster keeps what replicas share: package acme decides which replica orders"},
 	{who: "...", except: "discovery/acme/client", never: "import golang.org/x/crypto/acme/...", why: "one room speaks ACME"},
 	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
+	{who: "discovery/remember/kubernetes", only: "discovery/kube discovery/model discovery/remember", why: "a Secret holds what a file could: which forms these are is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/binding internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},

@@ -127,6 +127,8 @@ type cache struct {
 
 	memory
 	kept
+
+	broken broken
 }
 
 func newCache() *cache {
@@ -134,6 +136,7 @@ func newCache() *cache {
 	return &cache{
 		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}, count: census.Count}, census: census,
 		held: map[string]model.Group{}, stranded: map[string]bool{}, leaving: map[string]time.Time{},
+		broken: broken{keys: map[string]bool{}, changed: true},
 	}
 }
 

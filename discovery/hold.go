@@ -104,6 +104,7 @@ func (s *state) replace(c *cache, name, key string, group model.Group, now time.
 	delete(c.stranded, key)
 	delete(c.leaving, key)
 	c.resend(key, group)
+	c.breaks(key, group)
 	if before, changed := c.take(key, group); changed {
 		s.markGroup(c, groupKey{name, key}, before, now)
 	}

@@ -82,6 +82,8 @@ type Server struct {
 	Adder  func(source string) string
 	Keeper Keeper // gets what is served of each source; nil for none
 
+	LastGood LastGood // nil for none
+
 	roster   roster[model.Update]
 	released released
 	readers  readers
@@ -153,7 +155,7 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 	state := newState(s.Patience)
 	state.settings, state.required = s.Mesh, s.Required
 	state.withoutSecrets = true
-	state.adder, state.keeps = s.Adder, s.Keeper != nil
+	state.adder, state.keeps, state.lastGood = s.Adder, s.Keeper != nil, s.LastGood
 	state.recall(s.Remembered, s.roster.all(), time.Now())
 	running := newRunning[model.Update](s.random)
 	reconcile := func() {
@@ -229,6 +231,11 @@ func (s *Server) push(state *state) {
 
 // keep hands over what is to be kept: with final all of it, for the server ends.
 func (s *Server) keep(state *state, final bool) {
+	if s.LastGood != nil {
+		for name, forms := range state.forms() {
+			s.LastGood.Keep(name, forms)
+		}
+	}
 	gone := state.takeGone()
 	if s.Keeper == nil {
 		return

@@ -38,7 +38,10 @@ type state struct {
 
 	adder func(source string) string // see Server.Adder; nil for none
 	keeps bool                       // there is a Keeper
-	gone  []string                   // sources that were removed, with their groups: see takeGone
+
+	lastGood LastGood // nil for none
+
+	gone []string // sources that were removed, with their groups: see takeGone
 
 	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
@@ -82,6 +85,7 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 func (s *state) update(c *cache, u model.Update, now time.Time) {
 	name, going := c.feed.name, map[string]model.Group{}
 	for key, group := range u.Groups {
+		s.restore(c, key, group, now)
 		shut := group.Closed()
 		if shut && c.good(key) {
 			group = model.Group{Faults: append(slices.Clip(group.Faults), "the last good form stays")}

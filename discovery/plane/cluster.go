@@ -21,8 +21,8 @@ func (c Cluster) services(d model.Domain) discovery.Source {
 }
 
 // objects returns the source of the cluster's Istio objects, which sends them to receiver too; nil for none.
-func (c Cluster) objects(receiver *configs.Statuses, log *slog.Logger) discovery.Source {
-	return configs.Source{Connect: c.connect, Cluster: c.ID, Namespaces: c.Namespaces, Statuses: receiver, Log: log}
+func (c Cluster) objects(receiver *configs.Statuses, begin func(context.Context, *kube.Client) error, log *slog.Logger) discovery.Source {
+	return configs.Source{Connect: c.connect, Cluster: c.ID, Namespaces: c.Namespaces, Statuses: receiver, Begin: begin, Log: log}
 }
 
 // settings returns the source of the mesh's settings in the cluster, nil for none.

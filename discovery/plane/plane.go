@@ -17,6 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/remember"
+	forms "github.com/pilotlight/pilotlight/discovery/remember/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
@@ -38,6 +39,7 @@ type Plane struct {
 	issuers  *client.Client      // nil for none
 	issued   *kubernetes.Store   // of issuers, for all replicas; nil for files
 	state    *remember.Directory // nil for none
+	forms    *forms.Secret       // nil for none
 	election *kube.Election
 	leading  []kube.Lead
 	ofPods   *configs.PodEvents // nil if none are written
@@ -113,11 +115,15 @@ func (p *Plane) joinSources() {
 	ingresses := newIngresses(c.Ingress, c.Domain, dir)
 	statuses := c.Cluster.statuses(c.Replica, c.Log)
 	p.store = c.files(ingresses)
+	begin := p.joinForms()
 	p.server = &discovery.Server{
-		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
+		Sources: c.sources(p.store, c.Cluster.objects(statuses, begin, c.Log)), Secrets: secrets,
 		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback, Listeners: p.ports.certified(), Release: version.Get().Version},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
 		Debounce: c.Debounce, Patience: c.Patience, Required: c.required, Log: c.Log,
+	}
+	if p.forms != nil {
+		p.server.LastGood = p.forms
 	}
 	if addresses := ingresses.join(p.server, c.Cluster, c.inCluster(), c.Log); addresses != nil {
 		p.leading = append(p.leading, addresses.Run)
@@ -172,7 +178,7 @@ func (c Config) further(s config.ConfigSource, i *ingresses) (discovery.Source, 
 	case c.Cluster.Objects:
 		return noStore(""), nil // they are served already
 	default:
-		return c.Cluster.objects(nil, c.Log), nil
+		return c.Cluster.objects(nil, nil, c.Log), nil
 	}
 }
 

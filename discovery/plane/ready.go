@@ -63,7 +63,7 @@ func whole(sources []discovery.SourceStatus) bool {
 
 // proxyConfigSources are the sources of MeshConfig and ProxyConfig objects without which no Pod is injected, even if
 // proxies are served without them. Not among them are sources that may run in Pods that are injected.
-var proxyConfigSources = []string{"meshConfig", "meshConfigMap", "config", "kubernetesConfig"}
+var proxyConfigSources = []string{"meshConfig", "meshConfigMap", "config", objectsName}
 
 // injectable returns why no Pod can be injected yet; nil if Pods can.
 func injectable(meshed bool, sources []discovery.SourceStatus) error {

@@ -49,6 +49,9 @@ func registries() map[string]func(Config) discovery.Source {
 // Registries returns the names of the registries that Config.Registries may have, ordered.
 func Registries() []string { return slices.Sorted(maps.Keys(registries())) }
 
+// objectsName is the source of the cluster's objects.
+const objectsName = "kubernetesConfig"
+
 // inCluster reports whether the Services of the Cluster are served.
 func (c Config) inCluster() bool { return slices.Contains(c.Registries, Kubernetes) }
 
@@ -63,7 +66,7 @@ func (c Config) sources(store *file.Source, objects discovery.Source) map[string
 		out["config"] = store
 	}
 	if c.Cluster.Objects {
-		out["kubernetesConfig"] = objects
+		out[objectsName] = objects
 	}
 	if settings := c.Cluster.settings(c.Log); settings != nil {
 		out["meshConfigMap"] = settings

@@ -1,12 +1,15 @@
 package plane
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/remember"
+	forms "github.com/pilotlight/pilotlight/discovery/remember/kubernetes"
 )
 
 // joinState begins with what an earlier run has kept, and keeps what is served.
@@ -23,12 +26,29 @@ func (p *Plane) joinState() {
 	p.server.Adder, p.server.Keeper = adderOf, p.state
 }
 
-// stateLines returns a line for each fault of the state directory.
-func (p *Plane) stateLines() []string {
-	if p.state == nil {
+// joinForms has the leader keep the last good forms of the cluster's broken objects, where replicas write to the cluster at all, and returns what
+// reads them before objects are listed; nil for nothing.
+func (p *Plane) joinForms() func(context.Context, *kube.Client) error {
+	c := p.config
+	if !c.Cluster.Objects || !c.Cluster.Statuses {
 		return nil
 	}
-	return p.state.Lines()
+	p.forms = &forms.Secret{
+		Namespace: c.Cluster.Lease.Namespace, Name: c.Cluster.Lease.Name + "-last-good", Source: objectsName, Of: c.stateOf(objectsName), Log: c.Log,
+	}
+	p.leading = append(p.leading, p.forms.Lead)
+	return p.forms.Read
+}
+
+// stateLines returns a line for each fault of the state directory, and of the Secret of last good forms.
+func (p *Plane) stateLines() (out []string) {
+	if p.state != nil {
+		out = p.state.Lines()
+	}
+	if p.forms != nil {
+		out = append(out, p.forms.Lines()...)
+	}
+	return out
 }
 
 // adderOf returns the source that adds a source while the server runs: that of the clusters, or that of MeshConfig's file; ""
@@ -61,7 +81,7 @@ func (c Config) stateOf(source string) remember.Of {
 		of.Scope = fmt.Sprintf("ConfigMap %s/%s", c.Cluster.Settings.Namespace, c.Cluster.Settings.Name)
 	case source == "ingress":
 		of.Scope = fmt.Sprintf("class %q, proxies %v %v, ports %v", c.Ingress.Class, c.Ingress.Identity, c.Ingress.Selector, c.Ingress.Ports)
-	case source == Kubernetes, source == "kubernetesConfig", strings.HasPrefix(source, remote("")):
+	case source == Kubernetes, source == objectsName, strings.HasPrefix(source, remote("")):
 		of.Scope = fmt.Sprintf("namespaces %q", c.Cluster.Namespaces)
 	}
 	return of

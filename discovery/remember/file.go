@@ -139,15 +139,26 @@ const lastLine = `{"Groups":`
 // refuse returns why the groups of a file are not used; "" for no reason. Its age is measured at now: a file of the future is used,
 // for a clock that was set back says nothing about it.
 func (h header) refuse(want Of, oldest time.Duration, now time.Time) string {
+	if why := h.unlike(h.Source, want); why != "" {
+		return why
+	}
+	if age := now.Sub(h.At); age > oldest {
+		return fmt.Sprintf("is %s old, want at most %s", age.Round(time.Second), oldest)
+	}
+	return ""
+}
+
+// unlike returns which part of what the groups depend on is another one; "" for none.
+func (h header) unlike(source string, want Of) string {
 	for _, part := range []struct{ what, is, want string }{
-		{"domain", h.Of.Domain, want.Domain}, {"cluster", h.Of.Cluster, want.Cluster}, {"settings", h.Of.Scope, want.Scope},
+		{"source", h.Source, source},
+		{"domain", h.Of.Domain, want.Domain},
+		{"cluster", h.Of.Cluster, want.Cluster},
+		{"settings", h.Of.Scope, want.Scope},
 	} {
 		if part.is != part.want {
 			return fmt.Sprintf("is of %s %.200q, now it is %.200q", part.what, part.is, part.want)
 		}
-	}
-	if age := now.Sub(h.At); age > oldest {
-		return fmt.Sprintf("is %s old, want at most %s", age.Round(time.Second), oldest)
 	}
 	return ""
 }

@@ -164,6 +164,7 @@ current-context: c
 	const pod = "10.1.2.1" // of discovery, for the API server
 	hand.apply(misspelt("wrong"))
 	hand.apply(policyOf("stored"))
+	hand.apply("apiVersion: v1\nkind: Secret\nmetadata: {name: pilotlight-discovery-last-good, namespace: " + system + "}") // it is replaced, for it has no forms
 	args := append(slices.DeleteFunc(d.argsOf("discovery"), func(arg string) bool { return strings.HasPrefix(arg, "--grpcAddr=127.0.0.1:") }), // one for all replicas
 		"--kubeconfig", kubeconfig, "--caDir", filepath.Join(l.Dir, "none"))
 	if len(args) == 0 || args[0] != "serve" {

@@ -15,13 +15,20 @@ type Source struct {
 	Cluster    string
 	Namespaces []string  // of the objects that are read; empty for all
 	Statuses   *Statuses // writes the problems of objects to their status; nil for none
-	Log        *slog.Logger
+	// Begin is called by each Run before it lists objects, and an error ends the Run; nil for nothing.
+	Begin func(context.Context, *kube.Client) error
+	Log   *slog.Logger
 }
 
 // Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
 // runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
+		if s.Begin != nil {
+			if err := s.Begin(ctx, session.Client); err != nil {
+				return err
+			}
+		}
 		st := newState(s.Cluster, s.Namespaces, session.Start)
 		st.statuses = s.Statuses
 		st.statuses.forget()

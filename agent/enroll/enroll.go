@@ -108,7 +108,7 @@ func (e *Enrollment) fail(ctx context.Context, h *held, failures int, err error,
 	}
 	var u *unsigned
 	if errors.As(err, &u) && h == nil {
-		err = fmt.Errorf("%w; if the token is dead, agent join --token TOKEN mends it", err)
+		err = fmt.Errorf("%w; if the token is dead, agent join --token-file FILE gives the agent another one", err)
 	}
 	text := "no certificate: " + err.Error()
 	if before := e.fault.Swap(&text); before == nil || *before != text {

@@ -256,6 +256,37 @@ func TestTheAuthorityIsAway(t *testing.T) {
 	})
 }
 
+// In an hour an authority that cannot be reached is asked every few seconds, and one that refuses, or says when to come again, seldom. When it is back
+// the next question brings the certificate, within seconds.
+func TestHowOftenAnAuthorityIsAsked(t *testing.T) {
+	for name, of := range map[string]struct {
+		err         error
+		least, most int // in an hour
+		back        time.Duration
+	}{
+		"away":                  {&away{errors.New("connection refused")}, 720, 1500, 5 * time.Second},
+		"a refusal":             {&unsigned{text: "401"}, 60, 90, time.Minute},
+		"a wait that is named":  {&unsigned{text: "503", after: 2 * time.Minute}, 30, 31, 2 * time.Minute},
+		"a failure of its own":  {errors.New("the certificate is not written"), 60, 90, time.Minute},
+		"away, after a refusal": {errors.Join(&unsigned{text: "401"}, &away{errors.New("connection refused")}), 60, 90, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "token")
+			f.a.fail(of.err)
+			f.run(time.Hour+of.back+time.Second, func() {
+				<-time.After(time.Hour)
+				if asked, _, _ := f.a.seen(); len(asked) < of.least || len(asked) > of.most {
+					t.Errorf("%s: asked %d times, want %d to %d", name, len(asked), of.least, of.most)
+				}
+				f.a.fail(nil)
+			})
+			if f.serial() == 0 {
+				t.Errorf("%s: there is no certificate %s after it is back", name, of.back)
+			}
+		})
+	}
+}
+
 // Attempts of one certificate have one key: a token that may be used once is for it.
 func TestAttemptsHaveOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +309,7 @@ func TestAnotherToken(t *testing.T) {
 		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "dead")
 		f.run(2*time.Hour, func() {
 			<-time.After(time.Hour)
-			if !strings.Contains(f.Fault(), "agent join --token") {
+			if !strings.Contains(f.Fault(), "agent join --token-file FILE") {
 				t.Errorf("fault %q, want the command that mends it", f.Fault())
 			}
 			f.write("token")

@@ -51,7 +51,7 @@ user is; where others may write to the directory it is for root.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&token, "token", "", "the token, as discovery token create prints it")
+	cmd.Flags().StringVar(&token, "token", "", "the token, as discovery token create prints it; other users of the machine see it in the list of processes: prefer --token-file")
 	cmd.Flags().StringVar(&from, "token-file", "", "the file that has the token, - for standard input")
 	cmd.Flags().StringVar(&file, "caToken", "", "the file, as agent proxy has it ($PILOTLIGHT_CA_TOKEN)")
 	return cmd

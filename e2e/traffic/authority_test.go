@@ -320,7 +320,7 @@ func TestAnotherTokenMends(t *testing.T) {
 	late := s.join("late", once) // stolen: used for another key
 	if err := lab.Eventually(patience, func() error {
 		text, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/status", late.status))
-		if err == nil && !strings.Contains(text, "agent join --token") {
+		if err == nil && !strings.Contains(text, "agent join --token-file FILE") {
 			err = errors.New(text)
 		}
 		return err

@@ -1,11 +1,19 @@
 package traffic
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,8 +52,8 @@ func TestATokenMendsAnExpiredCertificate(t *testing.T) {
 	}
 	s.Check(s.Discovery.Restart())
 	for _, m := range members {
-		m.tells("expired at", "401 Unauthorized", "agent join --token TOKEN")
-		s.Check(m.AwaitLog("agent join --token TOKEN"))
+		m.tells("expired at", "401 Unauthorized", "agent join --token-file FILE")
+		s.Check(m.AwaitLog("agent join --token-file FILE"))
 	}
 	began := time.Now()
 	for _, m := range members {
@@ -57,6 +65,75 @@ func TestATokenMendsAnExpiredCertificate(t *testing.T) {
 		if now, err := m.Envoy(); err != nil || now != envoys[m] {
 			t.Errorf("%s: Envoy %d, %v; want the same, %d", m.Name, now, err, envoys[m])
 		}
+	}
+}
+
+// counting is an authority that signs nothing, and counts who asks: it refuses, or while it is away ends connections before it has said anything.
+type counting struct {
+	address, roots string
+	away           atomic.Bool
+	asked, refused atomic.Int64
+}
+
+func (s *signed) counting(away bool) *counting {
+	s.T.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s.Check(err)
+	authority, err := lab.NewAuthority("counting")
+	s.Check(err)
+	id, err := authority.IssueWith("localhost", 1, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} })
+	s.Check(err)
+	pair, err := id.Pair()
+	s.Check(err)
+	c := &counting{address: l.Addr().String(), roots: filepath.Join(s.T.TempDir(), "roots.pem")}
+	s.Check(os.WriteFile(c.roots, authority.PEM(), 0o600))
+	c.away.Store(away)
+	server := &http.Server{
+		ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			c.asked.Add(1)
+			if c.away.Load() {
+				hello.Conn.Close() // before an alert
+			}
+			return nil, nil
+		}},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			c.refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+		}),
+	}
+	go server.ServeTLS(l, "", "")
+	s.T.Cleanup(func() { server.Close() })
+	return c
+}
+
+// An agent without a certificate asks an authority that cannot be reached more often than one that refuses, and soon after it is back.
+func TestAnAuthorityThatIsAwayIsAskedOften(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t)
+	away, refusing := s.counting(true), s.counting(false)
+	for _, c := range []*counting{away, refusing} {
+		s.join("client", "none", "--caAddress", c.address, "--caRoots", c.roots)
+	}
+	s.Check(lab.Eventually(2*patience, func() error {
+		if n := away.asked.Load(); n < 12 {
+			return fmt.Errorf("the authority that is away was asked %d times, want 12", n)
+		}
+		return nil
+	}))
+	if n, refused := away.asked.Load(), refusing.refused.Load(); refused == 0 || refused > n*2/3 {
+		t.Errorf("the one that refuses was asked %d times, and the one that is away %d times", refused, n)
+	}
+	away.away.Store(false)
+	before := refusing.refused.Load()
+	s.Check(lab.Eventually(2*patience, func() error {
+		if away.refused.Load() == 0 {
+			return errors.New("it is back, and was not asked")
+		}
+		return nil
+	}))
+	if n := refusing.refused.Load() - before; n > 1 {
+		t.Errorf("the one that refuses was asked %d times until the other one was asked that is back", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -172,6 +173,61 @@ func TestServeEndsARotation(t *testing.T) {
 	}
 	if out := command(t, "ca", "rotate", "--caDir", dir); !strings.Contains(out, ", begun: ") {
 		t.Errorf("another rotation says %q", out)
+	}
+	s.stop(t)
+}
+
+// Files of another authority sign when they are trusted, also after a restart; with --now at once, and the command prints what breaks.
+func TestServeFollowsReplacedFiles(t *testing.T) {
+	dir, state, address := filepath.Join(t.TempDir(), "ca"), filepath.Join(t.TempDir(), "state"), freeAddress(t)
+	arguments := []string{"--configDir", t.TempDir(), "--ca", "--caDir", dir, "--stateDir", state, "--secureGRPCAddr", address}
+	token := command(t, "token", "create", "--namespace", "shop", "--service-account", "web", "--caDir", dir)
+	s := startServe(t, arguments...)
+	c := newCaller(t, address, dir)
+	old := c.certificate(token, nil)
+	s.stop(t)
+	other, err := lab.NewAuthority("another root")
+	if err == nil {
+		err = other.Plug(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = startServe(t, arguments...)
+	if page := s.get(t, s.web, "/ready?verbose"); !strings.Contains(page, "the root of --caDir is being rotated, trust: ") {
+		t.Errorf("/ready?verbose does not name the rotation:\n%s", page)
+	}
+	if renewed := c.certificate("", old); string(renewed.Leaf.AuthorityKeyId) != string(old.Leaf.AuthorityKeyId) {
+		t.Error("the new key has signed while agents do not trust its root")
+	}
+	if code, roots := c.trusted(old, nil); code != http.StatusOK || bytes.Count(roots, []byte("BEGIN")) != 2 {
+		t.Errorf("the roots are %d %s", code, roots)
+	}
+	said := command(t, "ca", "rotate", "--now", "--caDir", dir)
+	for _, want := range []string{"is used at once", "What breaks", "--caRoots", "stay valid until they end"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("--now says %q, want %q", said, want)
+		}
+	}
+	c.roots.AppendCertsFromPEM(other.PEM())
+	if err := lab.Eventually(30*time.Second, func() error {
+		if page := s.get(t, s.web, "/ready?verbose"); strings.Contains(page, "rotated") {
+			return errors.New(page)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if code, _, err := c.ask("", old); err == nil && code == http.StatusOK {
+		t.Error("a certificate of the key before is taken")
+	}
+	if young := c.certificate(token, nil); string(young.Leaf.AuthorityKeyId) == string(old.Leaf.AuthorityKeyId) {
+		t.Error("the key before still signs")
+	}
+	for _, flags := range [][]string{{"--now", "--abort"}, {"--now", "--again"}} {
+		if code := run(t.Context(), append([]string{"ca", "rotate", "--caDir", dir}, flags...), nil, io.Discard, io.Discard); code != 2 {
+			t.Errorf("%q: code %d, want 2", flags, code)
+		}
 	}
 	s.stop(t)
 }

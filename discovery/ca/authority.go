@@ -12,10 +12,10 @@ import (
 
 // Files are the contents of an authority's files, PEM, under Istio's names.
 type Files struct {
-	Cert  []byte // ca-cert.pem: the issuer
-	Key   []byte // ca-key.pem
-	Chain []byte // cert-chain.pem: the certificates between the issuer and a root; nil for none
-	Roots []byte // root-cert.pem
+	Cert  []byte `json:"cert"`            // ca-cert.pem: the issuer
+	Key   []byte `json:"key"`             // ca-key.pem
+	Chain []byte `json:"chain,omitempty"` // cert-chain.pem: the certificates between the issuer and a root; nil for none
+	Roots []byte `json:"roots"`           // root-cert.pem
 }
 
 // Names of the files.

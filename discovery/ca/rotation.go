@@ -21,7 +21,7 @@ const (
 // Rotation is the rotation of a root. It is stored, and goes on after a restart. The zero value is none.
 type Rotation struct {
 	Phase    Phase     `json:"phase"`
-	Old      string    `json:"old"` // SHA-256 of the root's DER, as hexadecimal digits
+	Old      string    `json:"old"` // SHA-256 of the root's DER, as hexadecimal digits; "" where EndNow ended it and did not know it
 	New      string    `json:"new"`
 	Began    time.Time `json:"began"`    // since when both are trusted
 	Switched time.Time `json:"switched"` // since when the new one signs; zero before
@@ -90,6 +90,19 @@ func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	return r
 }
 
+// EndNow returns the rotation that ends at once, whether agents trust the new root or not. Where none is under way, it is one to root.
+func (r Rotation) EndNow(root string, at time.Time) Rotation {
+	at = at.UTC()
+	if r.Phase == "" {
+		r.New = root
+	}
+	if r.Began.IsZero() {
+		r.Began = at
+	}
+	r.Phase, r.Switched, r.Until, r.Waits = Forget, at, at.Add(time.Nanosecond), ""
+	return r
+}
+
 // Abort returns an error where it is too late to keep the old root.
 func (r Rotation) Abort() error {
 	switch r.Phase {
@@ -114,7 +127,7 @@ func ReadRotation(text []byte) (Rotation, error) {
 		return Rotation{}, fmt.Errorf("the phase %.20q of the rotation is not known, want %s, %s, %s or %s", r.Phase, Begun, Trust, Leaves, Forget)
 	case r.Most < 0:
 		return Rotation{}, fmt.Errorf("the longest life of a leaf is %s", r.Most)
-	case len(r.Old) != 64 || len(r.New) != 64 || r.Old == r.New:
+	case len(r.Old) != 64 && (r.Old != "" || r.Phase != Forget), len(r.New) != 64, r.Old == r.New:
 		return Rotation{}, fmt.Errorf("the rotation is from root %.70q to %.70q, want two SHA-256", r.Old, r.New)
 	case times != want:
 		return Rotation{}, fmt.Errorf("the rotation is in phase %s, and its times began %s, switched %s, until %s do not belong to it", r.Phase, r.Began, r.Switched, r.Until)

@@ -164,6 +164,25 @@ func (p Place) Rotate(ctx context.Context, out io.Writer, abort, again bool) (er
 	return err
 }
 
+// RotateNow has the successor of the root used at once, and prints what breaks.
+func (p Place) RotateNow(out io.Writer) error {
+	if p.Secret != "" {
+		return errors.New("--now is for --caDir: replicas use a Secret that was changed when they start again, so change it and restart all of them")
+	}
+	r, err := keep.EndNow(p.Dir, time.Now())
+	if err != nil {
+		return fmt.Errorf("rotate the root: %w", err)
+	}
+	_, err = fmt.Fprintf(out, `root %.16s is used at once: by a running discovery within seconds, and by one that starts
+What breaks, where another root was in use:
+- an agent that does not trust this root is refused by those that have its certificates, and refuses them; nor does it reach discovery. Give it this root-cert.pem as
+  --caRoots, and a token as --caToken
+- until then it trusts the root of before, and certificates that the key of before has signed
+- certificates of another issuer below this same root stay valid until they end: against a leaked key of such an issuer, use another root
+`, r.New)
+	return err
+}
+
 func (p Place) rotateShared(ctx context.Context, abort, again bool) (ca.Rotation, error) {
 	client, err := p.Access.Client()
 	if err != nil {

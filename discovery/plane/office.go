@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -127,6 +128,10 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 		c.Log.Info("authority read", "caDir", a.Dir, "issuer", state.Authority.Name(), "until", state.Authority.Ends(), "rotation", state.Rotation.Phase)
 	}
 	o.rotating = &rotating{dir: a.Dir, terms: a.Terms, overlap: a.Overlap, log: c.Log, state: state, changed: func() error { return o.reload() }}
+	if c.StateDir != "" {
+		o.rotating.copies = filepath.Join(c.StateDir, "authority")
+	}
+	o.rotating.open(time.Now())
 	return o.rotating.signing, o.rotating.own, nil
 }
 

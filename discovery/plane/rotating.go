@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -13,11 +14,11 @@ import (
 
 const (
 	lookAtRotation = time.Second      // how often it is asked whether a root is being rotated, and whether a step of that is due
-	lookAtFiles    = 10 * time.Second // how often it is asked whether the files are still those of the authority
+	lookAtFiles    = 5 * time.Second  // how often it is asked whether the files are still those of the authority: less than the slack of a rotation
 	longSleep      = 10 * time.Second // of a process that was stopped: another one may have begun and ended a rotation
 )
 
-// rotating is an authority of files, whose root may be rotated while it is served.
+// rotating is an authority of files, whose root may be rotated while it is served, and whose files may be replaced.
 type rotating struct {
 	dir     string
 	terms   ca.Terms
@@ -25,10 +26,35 @@ type rotating struct {
 	log     *slog.Logger
 	changed func() error // is called after each step
 
-	mu    sync.Mutex
-	state keep.State
-	fault string
-	other string // how the files differ from the authority that is used; "" where they do not
+	copies         string  // directory of the copy; "" without --stateDir
+	copied, stored ca.Copy // what follows the files, and what was written of it last
+	began          time.Time
+
+	mu       sync.Mutex
+	state    keep.State
+	fault    string
+	other    string // why the files are not used; "" where they are, or where a rotation leads to them
+	uncopied string // why there is no copy; "" where there is one, or where none is wanted
+	unused   string // why the copy of an earlier run was not used
+}
+
+var errNoCopies = errors.New("there is no --stateDir")
+
+// open takes the copy of an earlier run up.
+func (r *rotating) open(now time.Time) {
+	r.began = now
+	if r.copies != "" {
+		var err error
+		if r.copied, err = keep.ReadCopy(r.copies, now); err != nil {
+			r.unused = "the copy of the authority in --stateDir is not used, so the files of --caDir sign: if they have changed since the last start, " +
+				"agents that do not trust their root refuse its certificates for up to " + r.terms.Most.String() + ": " + err.Error()
+			r.log.Error("copy of the authority not used", "err", err)
+		}
+		r.stored = r.copied
+	}
+	if r.state.Rotation.Phase == "" || r.copied.Rotation.Phase != "" {
+		r.follow(r.observed(), now)
+	}
 }
 
 func (r *rotating) now() keep.State {
@@ -50,30 +76,85 @@ func (r *rotating) lines() (out []string) {
 	if r.fault != "" {
 		out = append(out, "the root of --caDir cannot be rotated: "+r.fault)
 	}
-	if r.other != "" {
-		out = append(out, r.other)
+	for _, text := range []string{r.other, r.uncopied} {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	if r.unused != "" && time.Since(r.began) <= r.terms.Most { // a leaf of then may live
+		out = append(out, r.unused)
 	}
 	return out
 }
 
-// compare looks whether the files are still those of the authority. Others are not used before a restart: agents may not trust their root yet.
-func (r *rotating) compare(now time.Time) {
-	found, err := keep.Read(r.dir, now)
+func (r *rotating) observed() ca.Observed {
+	return ca.Observed{Most: r.terms.Most, Overlap: r.overlap}
+}
+
+// follow looks whether the files are still those of the authority. Others are used as ca.Copy.Follow decides. What begins a rotation, or is a step of
+// it, counts when it is stored: after a restart the new root would sign too early, or the old one too late.
+func (r *rotating) follow(o ca.Observed, now time.Time) {
+	files, last, err := keep.Find(r.dir, now)
+	next, other := r.copied, ""
+	if err == nil || r.copied.Rotation.Phase != "" {
+		var fault error
+		if next, fault = r.copied.Follow(files, last, o, now); err == nil {
+			err = fault
+		}
+	}
+	if err != nil {
+		other = "the files of --caDir cannot be used, and a restart would fail; the authority of before signs: " + err.Error()
+	}
+	stored := r.store(next, now)
+	if stored != nil && next.Rotation.Phase != "" && !next.Same(r.copied) {
+		way := "the rotation waits until it can be stored: " + stored.Error()
+		if errors.Is(stored, errNoCopies) {
+			way = "the new one signs at once after a restart, when agents do not trust it yet, since there is no --stateDir for the rotation: docs/certificates.md has the order"
+		}
+		other = fmt.Sprintf("the files of --caDir lead to another root, %.16s, and %.16s signs: %s", next.Rotation.New, next.Rotation.Old, way)
+		next = r.copied
+	}
+	r.copied = next
+	r.copied.Seen = now
+	if errors.Is(stored, errNoCopies) {
+		stored = nil
+	}
+	r.tell(&r.other, "the files of --caDir are not those of the authority", other)
+	text := ""
+	if stored != nil {
+		text = "the authority has no copy in --stateDir, by which trust would come before leaves if the files of --caDir changed: " + stored.Error()
+	}
+	r.tell(&r.uncopied, "authority not copied", text)
+	if state, err := next.State(now); err == nil {
+		r.take(keep.State(state), nil)
+	}
+}
+
+// tell makes text the fault, and logs it if it is another one.
+func (r *rotating) tell(fault *string, message, text string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	was := r.other
-	switch r.other = ""; {
-	case r.state.Rotation.Phase != "" || found.Rotation.Phase != "": // its steps read the files
-	case err != nil:
-		r.other = "the files of --caDir cannot be used, and a restart would fail; until then the authority of before signs: " + err.Error()
-	case !found.Authority.Same(r.state.Authority):
-		r.other = fmt.Sprintf("the files of --caDir have changed: %s with the root %.16s signs until a restart, and then %s with the root %.16s; "+
-			"agents that do not trust that root by then refuse its certificates: docs/certificates.md has the order",
-			r.state.Authority.Name(), r.state.Authority.Root(), found.Authority.Name(), found.Authority.Root())
+	before := *fault
+	*fault = text
+	r.mu.Unlock()
+	if text != "" && text != before {
+		r.log.Error(message, "err", text)
 	}
-	if r.other != "" && r.other != was {
-		r.log.Error("the files of --caDir are not those of the authority", "err", r.other)
+}
+
+// store writes the copy where it signs, or trusts, anything else than the one that was written last, and so often that its age tells whether
+// a leaf of it lives.
+func (r *rotating) store(next ca.Copy, now time.Time) error {
+	if r.copies == "" {
+		return errNoCopies
 	}
+	if again := max(time.Second, next.Most/8); next.Same(r.stored) && next.Seen.Sub(r.stored.Seen) < again {
+		return nil
+	}
+	err := keep.WriteCopy(r.copies, next)
+	if err == nil {
+		r.stored = next
+	}
+	return err
 }
 
 // run does the steps of rotations until ctx is done.
@@ -85,24 +166,39 @@ func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, wit
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			before, now := r.now(), time.Now()
+			now := time.Now()
 			slept := now.Round(0).Sub(last.Round(0)) > longSleep
 			last = now
-			o := ca.Observed{Most: r.terms.Most, Overlap: r.overlap}
-			if before.Rotation.Phase != "" {
-				o.Live, o.Both = census(before.Authority.Roots())
-			}
-			state, err := keep.Step(r.dir, o, now)
-			if err == nil && state.Authority == nil && (slept || before.Rotation.Phase != "") { // it was aborted, or another process has ended it
-				state, err = keep.Read(r.dir, now)
-			}
-			r.take(state, err)
-			if now.Sub(looked) >= lookAtFiles {
+			if r.look(census, now, slept || now.Sub(looked) >= lookAtFiles) {
 				looked = now
-				r.compare(now)
 			}
 		}
 	}
+}
+
+// look does what is due of a rotation, of discovery's own root or to other files, and reports whether it has compared the files.
+func (r *rotating) look(census func(roots []byte) (live, with int), now time.Time, compare bool) bool {
+	before, o := r.now(), r.observed()
+	if before.Rotation.Phase != "" {
+		o.Live, o.Both = census(before.Authority.Roots())
+	}
+	own := before.Rotation.Phase != "" && r.copied.Rotation.Phase == ""
+	if r.copied.Rotation.Phase == "" { // a rotation of the own root waits until the one to other files has ended
+		state, err := keep.Step(r.dir, o, now)
+		if err != nil || state.Rotation.Phase != "" {
+			r.take(state, err)
+			return false
+		}
+		r.take(keep.State{}, nil)
+	}
+	if own { // it has ended, or was aborted: the files are what it has led to
+		r.copied = ca.Copy{}
+	}
+	if own || compare || r.copied.Rotation.Phase != "" {
+		r.follow(o, now)
+		return true
+	}
+	return false
 }
 
 // take uses what was read, if it is another state.
@@ -128,7 +224,7 @@ func (r *rotating) take(state keep.State, err error) {
 	if !moved {
 		return
 	}
-	r.log.Warn("the root is rotated", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
+	r.log.Warn("the authority has changed", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
 	if err := r.changed(); err != nil {
 		r.log.Error("the secure port does not trust the roots of the authority", "err", err)
 	}
@@ -136,5 +232,5 @@ func (r *rotating) take(state keep.State, err error) {
 
 // sameState reports whether two states sign, and trust, the same. A rotation that was aborted may be followed by another one in the same phase.
 func sameState(a, b keep.State) bool {
-	return a.Rotation.Phase == b.Rotation.Phase && a.Rotation.Old == b.Rotation.Old && a.Rotation.New == b.Rotation.New && a.Authority.Root() == b.Authority.Root()
+	return a.Rotation.Phase == b.Rotation.Phase && a.Rotation.Old == b.Rotation.Old && a.Rotation.New == b.Rotation.New && a.Authority.Same(b.Authority)
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -27,7 +26,7 @@ var (
 	underLoad = flag.Duration("under-load", 0, "how long requests are sent at least, before and after the rotation too")
 )
 
-// phase returns how far a rotation is, "" for none.
+// phase returns how far the rotation of discovery's own root is, "" for none.
 func (s *signed) phase() string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(s.authority, "rotation.json"))
@@ -40,6 +39,18 @@ func (s *signed) phase() string {
 	}
 	s.Check(err)
 	return rotation.Phase
+}
+
+// phaseOf returns how far the rotation in a copy is, "" for none.
+func (s *signed) phaseOf(path string) string {
+	s.T.Helper()
+	text, err := os.ReadFile(path)
+	var stored struct{ Rotation struct{ Phase string } }
+	if err == nil {
+		err = json.Unmarshal(text, &stored)
+	}
+	s.Check(err)
+	return stored.Rotation.Phase
 }
 
 // roots returns the root certificates of a file.
@@ -65,84 +76,126 @@ func (m *member) trusts(root *x509.Certificate) error {
 	return nil
 }
 
-// A root is replaced under load, while leaves are renewed all the time: over connections that stay and over new ones no request fails,
-// and no Envoy is started again.
-func TestLongARootIsReplacedUnderLoad(t *testing.T) {
-	life := leafLife.String()
-	s := newSigned(t, "--caTTL", life, "--caMaxTTL", life)
-	members := []*member{s.join("server", s.token("server")).await(), s.join("client", s.token("client")).await()}
-	server, client := members[0], members[1]
-	port := s.mutual(server, s.BackendAt("127.0.0.1", "app"))
+// loaded is a server and a client that asks it all the time, over connections that stay and over new ones.
+type loaded struct {
+	*signed
+	server, client *member
+	loads          []*lab.Load
+	envoys         map[*member]int
+}
+
+func newLoaded(t *testing.T, life time.Duration, flags ...string) *loaded {
+	t.Helper()
+	s := newSigned(t, append([]string{"--caTTL", life.String(), "--caMaxTTL", life.String()}, flags...)...)
+	l := &loaded{signed: s, server: s.join("server", s.token("server")).await(), client: s.join("client", s.token("client")).await(), envoys: map[*member]int{}}
+	port := s.mutual(l.server, s.BackendAt("127.0.0.1", "app"))
 	s.ApplyAtOnce("fresh.yaml",
 		"ServiceEntry fresh", fmt.Sprintf(`hosts: [fresh.test]
 resolution: STATIC
 location: MESH_INTERNAL
 ports: [{number: 80, name: http, protocol: HTTP}]
-endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccount: server}]`, server.ip, port),
+endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccount: server}]`, l.server.ip, port),
 		"DestinationRule fresh", "host: fresh.test\ntrafficPolicy: {tls: {mode: ISTIO_MUTUAL}, connectionPool: {http: {maxRequestsPerConnection: 1}}}")
-	client.gets("app")
-	envoys := map[*member]int{}
-	for _, m := range members {
+	l.client.gets("app")
+	for _, m := range []*member{l.server, l.client} {
 		pid, err := m.Envoy()
 		s.Check(err)
-		envoys[m] = pid
+		l.envoys[m] = pid
 	}
-	at := fmt.Sprintf("127.0.0.1:%d", client.proxy)
+	at := fmt.Sprintf("127.0.0.1:%d", l.client.proxy)
 	s.Check(lab.Eventually(patience, func() error { _, err := lab.GetThrough(at, "http://fresh.test/"); return err }))
-	old := s.roots(filepath.Join(s.authority, "root-cert.pem"))[0]
-
-	began := time.Now()
-	loads := []*lab.Load{
+	l.loads = []*lab.Load{
 		lab.StartSlowLoad(at, "http://server.test/", 1, 1, 2*time.Millisecond), lab.StartSlowLoad(at, "http://fresh.test/", 1, 1, 2*time.Millisecond),
 	}
 	if *steady > 0 {
-		loads = append(loads, lab.StartSlowLoad(at, "http://server.test/", *steady, 0, 0))
+		l.loads = append(l.loads, lab.StartSlowLoad(at, "http://server.test/", *steady, 0, 0))
 	}
-	if out, err := exec.Command(filepath.Join(s.Bin, "discovery"), "ca", "rotate", "--caDir", s.authority).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	return l
+}
+
+// restarts kills discovery, calls while and starts it again.
+func (l *loaded) restarts(while func()) {
+	l.T.Helper()
+	l.Discovery.Signal(syscall.SIGKILL)
+	_, err := l.Discovery.Wait(patience) // its ports are taken until then
+	l.Check(err)
+	while()
+	l.Check(l.Discovery.Restart())
+}
+
+// awaits waits until there is no rotation, and both members trust another root than old alone. In the phase leaves it kills discovery once if kills.
+func (l *loaded) awaits(life time.Duration, old *x509.Certificate, phase func() string, kills bool) {
+	l.T.Helper()
+	began := time.Now()
 	var phases []string
-	killed := *leafLife < 20*time.Second
-	err := lab.Eventually(4*(*leafLife+10*time.Second)+patience, func() error {
-		now := s.phase()
+	if err := lab.Eventually(4*(life+10*time.Second)+patience, func() error {
+		now := phase()
 		if now != "" && (len(phases) == 0 || phases[len(phases)-1] != now) {
 			phases = append(phases, now)
-			t.Logf("%s: %s", time.Since(began).Round(time.Second), now)
+			l.T.Logf("%s: %s", time.Since(began).Round(time.Second), now)
 		}
-		if now == "leaves" && !killed {
-			killed = true
-			s.Discovery.Signal(syscall.SIGKILL)
-			_, err := s.Discovery.Wait(patience) // its ports are taken until then
-			s.Check(err)
-			s.Check(s.Discovery.Restart())
+		if now == "leaves" && kills {
+			kills = false
+			l.restarts(func() {})
 		}
 		if now != "" {
 			return fmt.Errorf("the rotation is at %q", now)
 		}
-		root := s.roots(filepath.Join(s.authority, "root-cert.pem"))
+		root := l.roots(filepath.Join(l.authority, "root-cert.pem"))
 		if len(root) != 1 || root[0].Equal(old) {
 			return fmt.Errorf("%d roots", len(root))
 		}
-		return errors.Join(server.trusts(root[0]), client.trusts(root[0]))
-	})
-	if err != nil {
-		t.Errorf("%v, after %q\n%s", err, phases, s.Discovery.Log())
+		return errors.Join(l.server.trusts(root[0]), l.client.trusts(root[0]))
+	}); err != nil {
+		l.T.Errorf("%v, after %q\n%s", err, phases, l.Discovery.Log())
 	}
-	if left := *underLoad - time.Since(began); err == nil && left > 0 {
-		s.Check(lab.Eventually(left+patience, func() error {
+	if len(phases) == 0 {
+		l.T.Error("no phase of a rotation was seen")
+	}
+	l.T.Logf("the root was replaced under load, in %s", time.Since(began).Round(time.Second))
+}
+
+// unharmed checks that no request has failed, and that no Envoy was started again.
+func (l *loaded) unharmed() {
+	l.T.Helper()
+	for _, load := range l.loads {
+		lab.Unharmed(l.T, load)
+	}
+	for m, pid := range l.envoys {
+		if now, err := m.Envoy(); err != nil || now != pid {
+			l.T.Errorf("%s has Envoy %d, %v; want the same, %d\n%s", m.Name, now, err, pid, m.Log())
+		}
+	}
+}
+
+// A root is replaced under load, while leaves are renewed all the time: over connections that stay and over new ones no request fails,
+// and no Envoy is started again.
+func TestLongARootIsReplacedUnderLoad(t *testing.T) {
+	l := newLoaded(t, *leafLife)
+	old := l.roots(filepath.Join(l.authority, "root-cert.pem"))[0]
+	began := time.Now()
+	l.command("discovery", "ca", "rotate", "--caDir", l.authority)
+	l.awaits(*leafLife, old, l.phase, *leafLife >= 20*time.Second)
+	if left := *underLoad - time.Since(began); !t.Failed() && left > 0 {
+		l.Check(lab.Eventually(left+patience, func() error {
 			if time.Since(began) < *underLoad {
 				return errors.New("more requests are to be sent")
 			}
 			return nil
 		}))
 	}
-	t.Logf("the root was replaced under load, in %s", time.Since(began).Round(time.Second))
-	for _, load := range loads {
-		lab.Unharmed(t, load)
-	}
-	for m, pid := range envoys {
-		if now, err := m.Envoy(); err != nil || now != pid {
-			t.Errorf("%s has Envoy %d, %v; want the same, %d\n%s", m.Name, now, err, pid, m.Log())
-		}
-	}
+	l.unharmed()
+}
+
+// The files of the authority are replaced while discovery does not run, and it is killed again when the new key has begun to sign: no request fails.
+func TestLongFilesOfAnAuthorityAreReplacedUnderLoad(t *testing.T) {
+	const life = 20 * time.Second
+	state := filepath.Join(t.TempDir(), "state")
+	l := newLoaded(t, life, "--stateDir", state)
+	old := l.roots(filepath.Join(l.authority, "root-cert.pem"))[0]
+	other, err := lab.NewAuthority("another root")
+	l.Check(err)
+	l.restarts(func() { l.Check(other.Plug(l.authority)) })
+	l.awaits(life, old, func() string { return l.phaseOf(filepath.Join(state, "authority", "copy.json")) }, true)
+	l.unharmed()
 }

@@ -221,9 +221,45 @@ func toStep(dir string, o ca.Observed, at time.Time) (State, []change, error) {
 	if r.Phase != ca.Forget { // roots again: Rotate may have been broken off before
 		return state, append(changes, change{ca.RootsFile, state.Authority.Roots(), 0o644}), nil
 	}
+	end, err := toForget(dir, text)
+	return state, append(changes, end...), err
+}
+
+// toForget returns the changes after which there is only the next generation.
+func toForget(dir string, rotation []byte) ([]change, error) {
 	coming, err := filesOf(dir, next)
-	changes = append(changes, change{ca.KeyFile, coming.Key, 0o600}, change{ca.RootsFile, coming.Roots, 0o644}, change{ca.CertFile, coming.Cert, 0o644}, change{ca.LastFile, text, 0o600})
-	return state, append(changes, removed(ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), err
+	changes := []change{{ca.KeyFile, coming.Key, 0o600}, {ca.RootsFile, coming.Roots, 0o644}, {ca.CertFile, coming.Cert, 0o644}, {ca.LastFile, rotation, 0o600}}
+	return append(changes, removed(ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), err
+}
+
+// EndNow ends the rotation of a directory at once, whether agents trust the new root or not. Without a rotation it stores that the root of the files is to be used at
+// once where they have replaced others.
+func EndNow(dir string, at time.Time) (r ca.Rotation, err error) {
+	err = locked(dir, func() error {
+		var changes []change
+		if r, changes, err = toEndNow(dir, at); err != nil {
+			return err
+		}
+		return do(dir, changes)
+	})
+	return r, err
+}
+
+func toEndNow(dir string, at time.Time) (ca.Rotation, []change, error) {
+	if err := readable(dir, ca.KeyFile); err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	state, err := read(dir, at)
+	if err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	r := state.Rotation.EndNow(state.Authority.Root(), at)
+	text, err := r.Bytes()
+	if err != nil || state.Rotation.Phase == "" {
+		return r, []change{{ca.LastFile, text, 0o600}}, err
+	}
+	end, err := toForget(dir, text)
+	return r, append([]change{{rotationFile, text, 0o600}}, end...), err
 }
 
 // recent reports whether the rotation was written just before: how far it is changes with every certificate.

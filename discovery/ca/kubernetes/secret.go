@@ -107,7 +107,7 @@ func decide(before known, found *corev1.Secret, trusted bool, now time.Time) (ne
 // follows returns an error unless one authority comes after another by steps of a rotation, seen or missed. What was changed by hand does not:
 // its roots would be foreign to all certificates that there are.
 func follows(before, next known, former []string) error {
-	changed := errors.New("has changed: this replica uses what it had until it starts again")
+	changed := errors.New("has changed: this replica uses what it had until it starts again, and then the new key signs at once, whether agents trust its root or not")
 	was, is := before.Rotation, next.Rotation
 	switch {
 	case next.base() == before.base() && !sameIssuer(before.files, next.files):

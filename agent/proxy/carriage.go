@@ -266,7 +266,7 @@ func (c *carriage) holds() bool { return c.leaving != nil || c.handed != nil && 
 
 // first returns the configuration to begin with. If it cannot be read while Envoy runs, Envoy keeps its own.
 func (c *carriage) first(want desired, log *slog.Logger) (agent.Config, error) {
-	first, err := want.read()
+	first, err := want.read(c.from.Supervisor.Desired)
 	if err != nil && c.handed != nil {
 		log.Warn("configuration for Envoy not read: the running Envoy keeps its own", "err", err)
 		return c.from.Supervisor.Desired, nil

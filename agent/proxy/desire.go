@@ -16,14 +16,18 @@ type desired struct {
 	params bootstrap.Params
 }
 
-// read computes the configuration from the current inputs.
-func (d desired) read() (agent.Config, error) {
+// read computes the configuration from the current inputs. A bootstrap that is the same as before is the same string: it may be long.
+func (d desired) read(before agent.Config) (agent.Config, error) {
 	binary, err := envoy.Fingerprint(d.binary)
 	if err != nil {
 		return agent.Config{}, err
 	}
 	text, format, err := d.source.bootstrap(d.params)
-	return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, err
+	config := agent.Config{Bootstrap: before.Bootstrap, Format: format, Binary: binary}
+	if string(text) != before.Bootstrap {
+		config.Bootstrap = string(text)
+	}
+	return config, err
 }
 
 // feed sends the desired configuration to the supervisor, which has first already: at each tick of the watched files,
@@ -42,7 +46,7 @@ func (d desired) feed(
 			case next.Certificates = <-certificates:
 				rotated(next.Certificates)
 			case <-ticks:
-				read, err := d.read()
+				read, err := d.read(last)
 				if err != nil {
 					if said != err.Error() {
 						log.Warn("configuration for Envoy not read: the running Envoy keeps its own", "err", err)

@@ -29,7 +29,7 @@ func TestDesiredFollowsItsFiles(t *testing.T) {
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		want := desired{binary: binary, source: Source{Custom: Input{Name: "--customConfigFile", Path: custom}}}
-		first, err := want.read()
+		first, err := want.read(agent.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

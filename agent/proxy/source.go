@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -86,11 +87,15 @@ func asJSON(path string, text []byte) ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// longestInput is the size limit of a file that a bootstrap is made of, in bytes.
-const longestInput = 64 << 20
+// longestInput is the size limit of a file that a bootstrap is made of, in bytes. The agent keeps the bootstrap in memory, and hands up to three
+// of them to the next image of the agent, whose state has at most 64 MiB.
+const longestInput = 16 << 20
 
 func (i Input) read() ([]byte, error) {
 	text, err := regular.Read(i.Path, longestInput)
+	if errors.Is(err, regular.ErrTooLong) {
+		return nil, fmt.Errorf("%s: %w: have Envoy get the rest by path_config_source, or from discovery", i.Name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.Name, err)
 	}

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // Bounds of a scrape.
@@ -21,6 +25,7 @@ const (
 	longestApplication = 16 << 20
 	scrapesAtOnce      = 2 // each has 80 KB of buffers, and occupies Envoy's main thread
 	scrapesWaiting     = 4
+	writeStall         = 2 * time.Second // for a piece of some KB: a scraper that does not read makes others wait as long
 )
 
 // writeGrace is how long the writing of an answer may take beyond the time of the scrape.
@@ -32,32 +37,41 @@ const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 // with their answers. It does not compress: that would cost the workload processor time.
 type merger struct {
 	Config
-	running, waiting chan struct{}
+	running chan struct{}
 
 	mu       sync.Mutex
+	scrapes  []*scrape // oldest first: those that run, and those that wait
 	failures map[failure]int
 	said     map[string]string // the last fault of a source that was logged
 }
 
 func newMerger(c Config) *merger {
 	return &merger{
-		Config:  c,
-		running: make(chan struct{}, scrapesAtOnce), waiting: make(chan struct{}, scrapesAtOnce+scrapesWaiting),
+		Config:   c,
+		running:  make(chan struct{}, scrapesAtOnce),
 		failures: map[failure]int{}, said: map[string]string{},
 	}
 }
 
+// scrape is one that runs or waits.
+type scrape struct {
+	source netip.Prefix
+	end    context.CancelFunc
+}
+
+var errRoom = errors.New("too many scrapes at once")
+
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case m.waiting <- struct{}{}:
-		defer func() { <-m.waiting }()
-	default:
-		plain(w, http.StatusServiceUnavailable, "too many scrapes at once")
-		return
-	}
 	limit := timeoutOf(r.Header.Get(timeoutHeader))
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
+	remote, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
+	s := &scrape{room.SourceOf(remote.Addr().Unmap()), cancel}
+	if !m.admit(s) {
+		plain(w, http.StatusServiceUnavailable, errRoom.Error())
+		return
+	}
+	defer m.leave(s)
 	select {
 	case m.running <- struct{}{}:
 		defer func() { <-m.running }()
@@ -65,11 +79,62 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusServiceUnavailable, "other scrapes take too long")
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit + writeGrace))
+	out := reader{w, http.NewResponseController(w), time.Now().Add(limit + writeGrace), cancel}
 	w.Header().Set("Content-Type", textFormat)
 	if r.Method != http.MethodHead {
-		m.merge(ctx, w, r)
+		m.merge(ctx, out, r)
 	}
+	out.extend() // for what net/http still has to write
+}
+
+// admit takes a scrape in. Where there is no room the newest one of the source with the most leaves, which may be this one.
+func (m *merger) admit(s *scrape) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scrapes = append(m.scrapes, s)
+	if len(m.scrapes) <= scrapesAtOnce+scrapesWaiting {
+		return true
+	}
+	var among []room.Guest
+	for _, one := range m.scrapes {
+		among = append(among, room.Guest{Source: one.source, Served: true})
+	}
+	i := room.Victim(among, room.Lasts)
+	leaves := m.scrapes[i]
+	m.scrapes = slices.Delete(m.scrapes, i, i+1)
+	leaves.end()
+	return leaves != s
+}
+
+func (m *merger) leave(s *scrape) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scrapes = slices.DeleteFunc(m.scrapes, func(one *scrape) bool { return one == s })
+}
+
+// reader is a scraper's end of an answer. One that does not read loses its place to others after a while.
+type reader struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	latest  time.Time // at which all must be written
+	end     context.CancelFunc
+}
+
+func (r reader) extend() {
+	deadline := time.Now().Add(writeStall)
+	if r.latest.Before(deadline) {
+		deadline = r.latest
+	}
+	_ = r.control.SetWriteDeadline(deadline)
+}
+
+func (r reader) Write(p []byte) (int, error) {
+	r.extend()
+	n, err := r.ResponseWriter.Write(p)
+	if err != nil {
+		r.end()
+	}
+	return n, err
 }
 
 // timeoutOf returns how long a scraper waits, less a margin.

@@ -1,8 +1,10 @@
 package status
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -201,6 +203,53 @@ func TestScrapeStorm(t *testing.T) {
 			t.Errorf("answers %v, want %d refused at once", count, refused)
 		}
 	})
+}
+
+// Scrapers that never read, from one address, do not keep those of another one away.
+func TestScrapersThatDoNotRead(t *testing.T) {
+	c := configOf(t, serving())
+	piece := strings.Repeat("envoy_cluster_upstream_rq_total{cluster=\"outbound|80||reviews\"} 12345\n", 1000)
+	c.Envoy = func() http.RoundTripper {
+		readers := []io.Reader{strings.NewReader("# TYPE envoy_cluster_upstream_rq_total counter\n")}
+		for range 300 { // more than the kernel holds for a connection
+			readers = append(readers, strings.NewReader(piece))
+		}
+		return transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(readers...)), Header: http.Header{}}, nil
+		})
+	}
+	server := NewServer(Handler(c), slog.New(slog.DiscardHandler))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(listener)
+	defer server.Close()
+	ask := func(from string) net.Conn {
+		t.Helper()
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", listener.Addr().String())
+		if err == nil {
+			_, err = io.WriteString(conn, "GET /stats/prometheus HTTP/1.1\r\nHost: localhost\r\n"+timeoutHeader+": 60\r\n\r\n")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	var mute []net.Conn
+	for range 20 {
+		mute = append(mute, ask("127.0.0.2"))
+	}
+	_, _ = mute[0].Read(make([]byte, 1)) // it runs, or was refused
+	response, err := http.ReadResponse(bufio.NewReader(ask("127.0.0.3")), nil)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("the reader gets %+v, %v", response, err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(body), "pilotlight_agent_ready 1\n") {
+		t.Errorf("the reader gets %d bytes, %v", len(body), err)
+	}
 }
 
 // Envoy's statistics are never in memory as a whole.

@@ -78,7 +78,7 @@ func TestHTTP10(t *testing.T) {
 				}
 				w.Check(lab.Eventually(lab.StopLimit, func() error {
 					if got, err := ask(door.port, door.host, request.path, request.version); err != nil || got != want {
-						return fmt.Errorf("%s, %s: %s %s is answered %d, %w; want %d", name, what, request.path, request.version, got, err, want)
+						return fmt.Errorf("%s, %s: %s %s is answered %d, %v; want %d", name, what, request.path, request.version, got, err, want)
 					}
 					return nil
 				}))

@@ -25,6 +25,8 @@ type Admin struct {
 	// inode is the socket's, once it was reached. It leads there also after its path was removed, as by a cleaner of /run, and is closed with
 	// the Admin by the garbage collector, so that no dial has another file under its number.
 	inode atomic.Pointer[os.File]
+
+	read atomic.Int32 // requests of others that Envoy has not answered yet
 }
 
 // NewAdmin returns a client of the admin at a Unix socket.
@@ -36,12 +38,24 @@ const (
 	longestBody   = 8 << 20 // bytes; Envoy has 0.2 MB for /server_info, a few for statistics of 1,000 listeners
 )
 
-// Transport sends any request to the admin, and ignores its host.
+// Transport sends any request of others to the admin, and ignores its host.
 func (a *Admin) Transport() http.RoundTripper {
-	return &http.Transport{
+	return counting{&a.read, &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dial(ctx) },
-	}
+	}}
+}
+
+// counting counts the requests for whose answers it waits.
+type counting struct {
+	n *atomic.Int32
+	http.RoundTripper
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	defer c.n.Add(-1)
+	return c.RoundTripper.RoundTrip(r)
 }
 
 func (a *Admin) dial(ctx context.Context) (conn net.Conn, err error) {

@@ -152,7 +152,9 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if c.Relayed != nil {
 		o.Relayed = c.Relayed(c.started)
 	}
+	o.Reads = c.admin.read.Load() > 0
 	err := c.ready(ctx)
+	o.Reads = o.Reads || c.admin.read.Load() > 0
 	switch {
 	case ownFailure(err):
 		o.Unasked = err.Error()

@@ -22,6 +22,7 @@ type Observation struct {
 
 	AdminExpected bool    // false for a parent whose newcomer has taken the admin over
 	Unasked       string  // the agent's own failure that prevented the query, such as no descriptor left; else empty
+	Reads         bool    // it makes an answer that another program has requested through the agent, such as /config_dump
 	Deaf          bool    // no process listens at the admin, though no newcomer has taken it over
 	Answer        *Answer // of the admin; nil for none. The query has a timeout, so that silence is observed in time
 

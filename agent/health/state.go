@@ -11,7 +11,8 @@ const (
 	silence   = 2 * time.Second  // without an answer: not ready, and a hang if the main thread uses no CPU meanwhile
 	busyBound = 60 * time.Second // a main thread that works this long without an answer hangs
 
-	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word.
+	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word. So it does
+	// within busyBound while it makes an answer that others have requested: that of a large /config_dump takes seconds.
 	applyBound = 10 * time.Minute
 
 	// certificateGrace is how long certificates that were valid may be faulty before the condition becomes false: Envoy
@@ -168,11 +169,12 @@ func (s State) admin(o Observation, now time.Time) State {
 	if s.Answered.IsZero() {
 		return s // it is starting: its time limit is not known here
 	}
-	bound := busyBound
+	bound, works := busyBound, o.Reads
 	if o.Relayed != nil && o.Relayed.Applying {
-		bound = applyBound
+		bound, works = applyBound, true
 	}
-	if applies := bound == applyBound && now.Sub(s.Advanced) < silence && now.Sub(s.Silent) < bound; now.Sub(s.Answered) >= silence && !applies {
+	works = works && now.Sub(s.Advanced) < silence && now.Sub(s.Silent) < bound
+	if now.Sub(s.Answered) >= silence && !works {
 		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
 	}
 	if o.Deaf { // no longer ready at once; the kill waits for silence, since the process may be about to exit

@@ -311,7 +311,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// An Envoy that applies configuration keeps its readiness: what it serves is served on by its workers.
+// An Envoy that applies configuration, or makes an answer for others, keeps its readiness: what it serves is served on by its workers.
 func TestReadyWhileItApplies(t *testing.T) {
 	s := time.Second
 	applies := func(cpu time.Duration) Observation {
@@ -323,6 +323,18 @@ func TestReadyWhileItApplies(t *testing.T) {
 	for i := range 605 {
 		sequence = append(sequence, seen{time.Duration(1+i) * s, applies(s + time.Duration(i))})
 	}
+	reads := func(cpu time.Duration) Observation {
+		o := mute(cpu)
+		o.Reads = true
+		return o
+	}
+	reading := func(n int) []seen {
+		out := []seen{{0, serving()}}
+		for i := range n {
+			out = append(out, seen{time.Duration(1+i) * s, reads(time.Duration(i) * s)})
+		}
+		return out
+	}
 	unready := but(func(o *Observation) { o.Answer.Ready = false })
 	for name, test := range map[string]struct {
 		sequence []seen
@@ -331,6 +343,9 @@ func TestReadyWhileItApplies(t *testing.T) {
 		"for a minute":            {sequence[:60], true},
 		"for ten minutes":         {sequence[:600], true},
 		"for longer":              {sequence, false},
+		"it makes an answer":      {reading(59), true},
+		"for too long":            {reading(61), false},
+		"it makes one, and hangs": {append(reading(10), seen{13 * s, reads(9 * s)}), false},
 		"it was not ready":        {append([]seen{{0, unready}}, sequence[1:60]...), false},
 		"it does nothing":         {append(sequence[:60:60], seen{62 * s, applies(s)}), false},
 		"busy, with all answered": {append(sequence[:60:60], seen{60 * s, mute(99 * s)}), false},

@@ -1,11 +1,13 @@
 package hostile
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -15,7 +17,10 @@ import (
 // listeners and clusters, serve on, and get what comes later. Each object has a note.
 func TestATenantWeighsLittleOnOthers(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	status := fmt.Sprintf("127.0.0.1:%d", lab.Port(t))
+	s := startWith(t, func(w *lab.Workload, _ *lab.World) {
+		w.Flags = append(w.Flags, "--statusPort", strings.TrimPrefix(status, "127.0.0.1:"))
+	})
 	sidecar := s.SidecarEnvoy("app", "").Ready()
 	list := func(n int, each string) string {
 		var out strings.Builder
@@ -94,5 +99,34 @@ VirtualService later
 			err = fmt.Errorf("%d notes, want 5: %.2000s", n, notes)
 		}
 		return err
+	}))
+
+	s.Check(s.agent.AwaitHTTP(lab.StopLimit, "http://"+status+"/healthz/ready"))
+	// Local readers of all that the gateway has do not fail the Pod's probes. Few of the 64 get an answer, and the next one does.
+	dump := "http://" + s.agent.Admin + "/config_dump?include_eds"
+	var readers sync.WaitGroup
+	for range 64 {
+		readers.Go(func() {
+			for range 2 {
+				_, _ = lab.Get(dump)
+			}
+		})
+	}
+	read := make(chan error, 1)
+	go func() {
+		readers.Wait()
+		read <- s.agent.AwaitHTTP(lab.StopLimit, dump)
+	}()
+	s.Check(lab.Eventually(2*lab.StopLimit, func() error {
+		if _, err := lab.Get("http://" + status + "/healthz/ready"); err != nil {
+			t.Fatalf("with 64 readers of /config_dump: %v", err)
+		}
+		select {
+		case err := <-read:
+			s.Check(err)
+			return nil
+		default:
+			return errors.New("they still read")
+		}
 	}))
 }

@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"crypto/tls"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -36,4 +40,87 @@ func TestPushesAfterAHandover(t *testing.T) {
 	if now := g.pid("serving"); now != pid {
 		t.Errorf("process %d serves, want still %d", now, pid)
 	}
+}
+
+// The same for pushes of a secret, of the listener that waits for it, and of runtime.
+func TestSecretsAndRuntimeAfterAHandover(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	dir := t.TempDir()
+	secret, runtime := filepath.Join(dir, "secret.json"), filepath.Join(dir, "runtime.json")
+	put := func(path string, resources string) {
+		t.Helper()
+		g.must(os.WriteFile(path+"~", []byte(`{"resources": [`+resources+`]}`), 0o600))
+		g.must(os.Rename(path+"~", path))
+	}
+	source := func(path string) string {
+		return fmt.Sprintf(`{"resource_api_version": "V3", "initial_fetch_timeout": "0s", "path_config_source": {"path": %q}}`, path)
+	}
+	keys := func(value int) {
+		put(runtime, fmt.Sprintf(`{"@type": "type.googleapis.com/envoy.service.runtime.v3.Runtime", "name": "pushed", "layer": {"pushed.key": %d}}`, value))
+	}
+	put(secret, "")
+	keys(1)
+	g.bare = strings.Replace(g.bare, `"static_resources"`,
+		`"layered_runtime": {"layers": [{"name": "pushed", "rtds_layer": {"name": "pushed", "rtds_config": `+source(runtime)+`}}]}, "static_resources"`, 1)
+	g.configure(1)
+	g.run("--handover", "hot", "--parentShutdownDuration", "1m")
+	load := g.lightLoad()
+	g.configure(2)
+	g.takesOver()
+	pid := g.pid("serving")
+
+	host, port, _ := strings.Cut(g.address, ":")
+	at := strings.TrimSuffix(host, "1") + "2:" + port
+	g.say(listenerOf("inbound", g.address, 2), strings.Replace(listenerOf("tls", at, 2), `"filter_chains": [{`, `"filter_chains": [{"transport_socket": {"name": "tls",
+		"typed_config": {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext", "common_tls_context": {
+			"tls_certificate_sds_secret_configs": [{"name": "pushed", "sds_config": `+source(secret)+`}]}}}, `, 1))
+	authority, err := lab.NewAuthority("mesh")
+	g.must(err)
+	for serial := int64(2); serial < 5; serial++ {
+		identity, err := authority.Issue("server.test", serial)
+		g.must(err)
+		put(secret, fmt.Sprintf(`{"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", "name": "pushed",
+			"tls_certificate": {"certificate_chain": {"inline_string": %q}, "private_key": {"inline_string": %q}}}`, identity.Chain, identity.Key))
+		keys(int(serial))
+		g.must(lab.Eventually(lab.StopLimit, func() error {
+			conn, err := tls.Dial("tcp", at, &tls.Config{RootCAs: authority.Pool(), ServerName: "server.test"})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != serial {
+				return fmt.Errorf("certificate %d is shown, want %d", got, serial)
+			}
+			text, err := lab.Get("http://" + g.Admin + "/runtime")
+			if want := fmt.Sprintf(`"final_value": "%d"`, serial); err == nil && !strings.Contains(text, want) {
+				err = fmt.Errorf("runtime lacks %s: %s", want, text)
+			}
+			return err
+		}))
+	}
+	lab.Unharmed(t, load)
+	if now := g.pid("serving"); now != pid {
+		t.Errorf("process %d serves, want still %d", now, pid)
+	}
+}
+
+// A parent is killed before its newcomer has asked it anything: another Envoy takes its place at once, and its listeners share their ports,
+// so that the next handover can be one side by side.
+func TestAHandoverSideBySideAfterAParentWasKilled(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	g.must(os.WriteFile(settings, []byte("handover: hot\n"), 0o600))
+	g.run("--config", settings)
+	parent := g.pid("serving")
+	g.configure(2)
+	g.must(g.AwaitLog(`msg="Envoy started" epoch=1`))
+	g.must(syscall.Kill(parent, syscall.SIGKILL))
+	g.takesOver()
+	g.must(os.WriteFile(settings, []byte("handover: side-by-side\n"), 0o600))
+	g.must(g.upgrade("")) // the setting is in force
+	g.configure(3)
+	g.takesOver()
+	g.must(g.AwaitLog("why=side-by-side"))
 }

@@ -177,7 +177,11 @@ func (m *Mesh) costOf(s *Service, rules []*Config[*networking.DestinationRule], 
 		each += len(e.Locality.Region) + len(e.Locality.Zone) + len(e.Locality.SubZone)
 	}
 	for _, p := range s.Ports {
-		if !p.Protocol.IsHTTP() {
+		switch {
+		case p.Protocol.IsHTTP():
+		case s.Headless:
+			out[listeners] += n // one for each endpoint
+		default:
 			out[listeners] += max(0, len(s.Addresses)-1)
 		}
 	}

@@ -225,6 +225,10 @@ func TestWhatIsAddedToRegistriesIsBounded(t *testing.T) {
 		}
 		return s
 	}
+	headless := func(s *Service) *Service {
+		s.Headless, s.Ports[0].Protocol = true, TCP
+		return s
+	}
 	subsets := func(n int, exportTo ...string) *Object {
 		r := &networking.DestinationRule{Host: "web", ExportTo: exportTo}
 		for i := range n {
@@ -249,6 +253,8 @@ func TestWhatIsAddedToRegistriesIsBounded(t *testing.T) {
 		"endpoints × subsets":     {endpoints, 19, service(5), []*Object{subsets(4)}, "DestinationRule/evil/d"},
 		"few WorkloadEntries":     {endpoints, 2, service(9), []*Object{entry(1), entry(2)}, ""},
 		"WorkloadEntries":         {endpoints, 2, service(9), []*Object{entry(1), entry(2), entry(3)}, "WorkloadEntry/evil/w1 WorkloadEntry/evil/w2 WorkloadEntry/evil/w3"},
+		"listeners of endpoints":  {listeners, 2, headless(service(9)), []*Object{entry(1), entry(2), entry(3)}, "WorkloadEntry/evil/w1 WorkloadEntry/evil/w2 WorkloadEntry/evil/w3"},
+		"few such endpoints":      {listeners, 2, headless(service(9)), []*Object{entry(1), entry(2)}, ""},
 		"WorkloadEntries subsets": {endpoints, 5, service(1), []*Object{subsets(2), entry(1), entry(2)}, "DestinationRule/evil/d WorkloadEntry/evil/w1 WorkloadEntry/evil/w2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,15 +106,15 @@ func (e *edge) leads(replicas ...*lab.Discovery) {
 func (e *edge) gateway(t *testing.T, name string, at *lab.Discovery) *lab.Proxy {
 	t.Helper()
 	w := &lab.World{Lab: lab.New(t.TempDir()), T: t, Discovery: at}
-	return w.RunEnvoy("router~127.0.0.1~"+name+".istio-system~istio-system.svc.cluster.local", "", map[string]any{
-		"NAMESPACE": system, "LABELS": map[string]string{"istio": "ingressgateway"},
+	return w.RunEnvoy("router~127.0.0.1~"+name+"."+edges+"~"+edges+".svc.cluster.local", "", map[string]any{
+		"NAMESPACE": edges, "LABELS": map[string]string{"istio": "ingressgateway"},
 	})
 }
 
 // hosts applies a Gateway with a server for each.
 func (e *edge) hosts(names ...string) {
 	e.t.Helper()
-	text := "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: edge, namespace: istio-system}\nspec:\n  selector: {istio: ingressgateway}\n  servers:\n" +
+	text := "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: edge, namespace: " + edges + "}\nspec:\n  selector: {istio: ingressgateway}\n  servers:\n" +
 		"  - {port: {number: 80, name: http, protocol: HTTP}, hosts: ['*'], tls: {httpsRedirect: true}}\n"
 	for _, name := range names {
 		text += fmt.Sprintf("  - {port: {number: 443, name: %s, protocol: HTTPS}, hosts: [%s.test], tls: {mode: SIMPLE, credentialName: 'acme://letsencrypt'}}\n", name, name)
@@ -147,7 +147,7 @@ func (e *edge) ordered(want int) {
 
 // record reads what is stored of a host.
 func (e *edge) record(host string) (r acme.Record, err error) {
-	set := acme.Set{Namespace: system, Issuer: "letsencrypt", Hosts: []string{host}}
+	set := acme.Set{Namespace: edges, Issuer: "letsencrypt", Hosts: []string{host}}
 	o := e.hand.parse("apiVersion: v1\nkind: Secret\nmetadata: {namespace: istio-acme, name: acme-" + set.ID() + "}")
 	found, err := e.hand.resource(o).Get(e.t.Context(), o.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -178,7 +178,7 @@ func acmeOfReplicas(t *testing.T) {
 	})
 
 	// A record that nothing needs is removed.
-	old := acme.Record{Namespace: system, Issuer: "letsencrypt", Hosts: []string{"gone.test"}}
+	old := acme.Record{Namespace: edges, Issuer: "letsencrypt", Hosts: []string{"gone.test"}}
 	text, err := json.Marshal(old)
 	check(t, err)
 	e.hand.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {namespace: istio-acme, name: acme-%s, labels: {acme.pilotlight.io/of: acme}}\nstringData: {set.json: '%s'}", old.Set().ID(), text))

@@ -36,7 +36,7 @@ func TestBookinfoOnANode(t *testing.T) {
 		reviews := n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}")
 		plain := n.plain(reviews+":9080", "/reviews/0")
 		load := lab.StartLoad(gateway, "http://bookinfo.example.com/productpage", 2, 2)
-		for _, namespace := range []string{"istio-system", "bookinfo"} {
+		for _, namespace := range []string{"istio-system", "istio-ingress", "bookinfo"} {
 			n.kubectl("-n", namespace, "rollout", "restart", "deployment")
 			n.kubectl("-n", namespace, "rollout", "status", "deployment", "--timeout=120s")
 			n.gone(namespace)
@@ -67,11 +67,11 @@ func (n *node) bookinfo() string {
 	n.kubectl("apply", "--server-side", "-f", definitions)
 	n.kubectl("apply", "-k", "deploy/kubernetes")
 	n.names()
-	n.page(lab.Command(n.t, "docs/kubernetes.md", "rollout status deployment/discovery deployment/ingressgateway"))
+	n.page(lab.Command(n.t, "docs/kubernetes.md", "rollout status deployment/ingressgateway"))
 	n.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
 	n.names()
 	n.available("bookinfo")
-	return n.kubectl("-n", "istio-system", "get", "service", "ingressgateway", "-o", "jsonpath={.spec.clusterIP}")
+	return n.kubectl("-n", "istio-ingress", "get", "service", "ingressgateway", "-o", "jsonpath={.spec.clusterIP}")
 }
 
 // page reports whether the gateway answers with the whole page.

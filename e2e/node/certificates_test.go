@@ -77,13 +77,13 @@ func (n *node) plainTextIsClosed() {
 func (n *node) https(authority *lab.Authority, at string) {
 	n.t.Helper()
 	n.pair(authority, "bookinfo.example.com", 11)
-	n.page(lab.Command(n.t, "docs/kubernetes.md", "-n istio-system create secret tls"))
+	n.page(lab.Command(n.t, "docs/kubernetes.md", "-n istio-ingress create secret tls"))
 	trusting := &tls.Config{RootCAs: authority.Pool(), ServerName: "bookinfo.example.com"}
 	n.eventually(time.Minute, func() error { return securePage(at, trusting) })
 	n.eventually(time.Minute, func() error { return lab.Presents(at, trusting, 11) }) // another replica of the gateway may answer
 	n.pair(authority, "bookinfo.example.com", 12)
-	n.kubectl("-n", "istio-system", "delete", "secret", "shop")
-	n.kubectl("-n", "istio-system", "create", "secret", "tls", "shop", "--cert="+n.in("operator", "shop.pem"), "--key="+n.in("operator", "shop.key"))
+	n.kubectl("-n", "istio-ingress", "delete", "secret", "shop")
+	n.kubectl("-n", "istio-ingress", "create", "secret", "tls", "shop", "--cert="+n.in("operator", "shop.pem"), "--key="+n.in("operator", "shop.key"))
 	n.eventually(time.Minute, func() error { return lab.Presents(at, trusting, 12) })
 }
 

@@ -224,7 +224,7 @@ func (r *rotating) take(state keep.State, err error) {
 	if !moved {
 		return
 	}
-	r.log.Warn("the authority has changed", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
+	r.log.Warn("the root is rotated", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
 	if err := r.changed(); err != nil {
 		r.log.Error("the secure port does not trust the roots of the authority", "err", err)
 	}

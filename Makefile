@@ -149,12 +149,13 @@ chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed re
 
 # e2e-registries strikes twelve of them.
 PAIRS ?= 200
-pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Consul and API server, 200 unless set; -pairs-seed reproduces
+TRIPLES ?= 24
+pairs: build bin/envoy ## strike PAIRS pairs of faults, and TRIPLES triples, at a mesh with a real Consul and API server, 200 unless set; -pairs-seed reproduces
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags grpcnotrace,registries -count=1 -timeout 60m -run '^TestPairsOfFaults$$' -v ./e2e/registries -pairs $(PAIRS)
+	go test -tags grpcnotrace,registries -count=1 -timeout 60m -run '^TestPairsOfFaults$$' -v ./e2e/registries -pairs $(PAIRS) -triples $(TRIPLES)
 
 # The tags of all tests but those of e2e-long, which are in packages that have other tests too.
 PACKAGE ?= ./e2e/traffic

@@ -57,6 +57,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				c.live.Store(true)
 				c.served(c)
 				c.parent = nil // else the memory of no epoch would be freed
+				c.keepParent(ctx)
 				report(agent.Live)
 			case verdict.Replace && !hung:
 				hung = true

@@ -363,10 +363,14 @@ func (p *Proxy) validate(ctx context.Context, config agent.Config) error {
 }
 
 // sameProtocol compares the hot-restart version of the binary on disk with that of the running one, which may have been
-// replaced on disk since.
+// replaced on disk since. A newcomer aborts if the socket of the running one was removed.
 func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	running := p.serving()
 	if running == nil || running.sockets.family == 0 {
+		return false, nil
+	}
+	if path := running.sockets.path("parent", running.launch.Restart); !present(path) {
+		p.Log.Warn("no hot restart: the socket of the running Envoy was removed", "path", path)
 		return false, nil
 	}
 	next, err := p.version(ctx, p.Binary)
@@ -398,6 +402,9 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	}
 	p.mu.Lock()
 	shielded := p.shielded(parent.Family, parent.Restart)
+	for rescue, family := range p.rescues {
+		shielded = shielded || family == parent.Family && rescue.epoch == parent.Restart // see keepParent
+	}
 	p.mu.Unlock()
 	if shielded {
 		return nil // until its newcomer has ended too

@@ -100,7 +100,9 @@ type Rescue struct {
 	conn  *net.UnixConn
 	child *net.UnixAddr
 	epoch int
-	began time.Time // the family
+
+	connected *net.UnixConn // to the child, whatever has become of its path; nil if it was not dialed in time
+	began     time.Time     // the family
 }
 
 // bindParent binds the socket path of a parent that has been reaped; it returns an error if the parent still runs. The
@@ -167,8 +169,13 @@ func (r *Rescue) answer() (number int, err error) {
 
 // reply sends a reply. It must be of the type that the child requested: Envoy 1.40 aborts on the reply that its message was not recognized.
 func (r *Rescue) reply(message string) {
+	if r.connected != nil {
+		r.connected.SetWriteDeadline(time.Now().Add(tellTimeout))
+		r.connected.Write(framed(message)) // a child that has exited needs no reply
+		return
+	}
 	r.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	r.conn.WriteToUnix(framed(message), r.child) // a child that has exited needs no reply
+	r.conn.WriteToUnix(framed(message), r.child) // likewise
 }
 
 // Close closes the socket.

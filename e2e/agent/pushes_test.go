@@ -22,23 +22,80 @@ func TestPushesAfterAHandover(t *testing.T) {
 	g.configure(2)
 	g.takesOver()
 	pid := g.pid("serving")
-	host, port, _ := strings.Cut(g.address, ":")
-	at := func(i int) string { return fmt.Sprintf("%s%d:%s", strings.TrimSuffix(host, "1"), i, port) }
 	for revision := 2; revision < 7; revision++ {
-		var listeners []string // the first with another filter chain, and one more
-		for i := 1; i <= revision; i++ {
-			listeners = append(listeners, listenerOf(fmt.Sprint("inbound-", i), at(i), revision))
-		}
-		g.say(listeners...)
-		for _, address := range []string{at(1), at(revision)} {
-			there := *g.standalone
-			there.address = address
-			g.must(there.awaitRevision(revision, lab.StopLimit))
-		}
+		g.push(revision)
 	}
 	lab.Unharmed(t, load)
 	if now := g.pid("serving"); now != pid {
 		t.Errorf("process %d serves, want still %d", now, pid)
+	}
+}
+
+// push has discovery send the first listener with another filter chain, and one more.
+func (g *gated) push(revision int) {
+	g.t.Helper()
+	host, port, _ := strings.Cut(g.address, ":")
+	at := func(i int) string { return fmt.Sprintf("%s%d:%s", strings.TrimSuffix(host, "1"), i, port) }
+	var listeners []string
+	for i := 1; i <= revision; i++ {
+		listeners = append(listeners, listenerOf(fmt.Sprint("inbound-", i), at(i), revision))
+	}
+	g.say(listeners...)
+	for _, address := range []string{at(1), at(revision)} {
+		there := *g.standalone
+		there.address = address
+		g.must(there.awaitRevision(revision, lab.StopLimit))
+	}
+}
+
+// The same after the sockets of the agent and its Envoys were removed, as by a cleaner of /run: Envoy aborts where it finds none of its parent's.
+// The agent opens another one, also where the parent still works.
+func TestPushesAfterSocketsAreRemoved(t *testing.T) {
+	t.Parallel()
+	for name, works := range map[string]bool{"the parent has left": false, "the parent works": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGated(t)
+			g.run("--parentShutdownDuration", "1m")
+			load := g.lightLoad()
+			var held <-chan error
+			if works {
+				held = g.hold()
+			}
+			g.configure(2)
+			g.must(g.AwaitLog("why=hot"))
+			pid, revision := g.pid("serving"), 2
+			g.push(revision)
+			for range 2 {
+				g.must(filepath.WalkDir(g.ConfigPath, func(path string, entry os.DirEntry, err error) error {
+					if err == nil && entry.Type()&os.ModeSocket != 0 {
+						err = os.Remove(path)
+					}
+					return err
+				}))
+				g.must(lab.Eventually(lab.StopLimit, func() error {
+					if found, err := filepath.Glob(filepath.Join(g.ConfigPath, "hot-*_parent_*")); err != nil || len(found) == 0 {
+						return fmt.Errorf("no socket is there in the place of the parent's, %w", err)
+					}
+					return nil
+				}))
+				revision++
+				g.push(revision)
+			}
+			if works {
+				close(g.program.held)
+				g.must(<-held)
+			}
+			lab.Unharmed(t, load)
+			if now := g.pid("serving"); now != pid {
+				t.Errorf("process %d serves, want still %d", now, pid)
+			}
+			g.configure(revision + 1)
+			g.must(g.AwaitLog("why=side-by-side"))
+			if strings.Contains(g.Log(), "a newcomer failed") {
+				t.Error("a hot restart was tried without a socket")
+			}
+		})
 	}
 }
 

@@ -34,7 +34,10 @@ type mesh struct {
 	state, proxies string // directories that discovery and the agent write
 	agent          *lab.Sidecar
 	workload       lab.Workload
-	revision       int // of the file
+	revision       int    // of the file
+	override       string // of the bootstrap: a change has the agent hand over
+	interval       int    // in it, in seconds
+	times          int    // of hand-overs and pushes
 }
 
 // ofPods is the address of the API server's endpoints.
@@ -88,11 +91,14 @@ func newMesh(t *testing.T) *mesh {
 		"--secureGRPCAddr", secure, "--tlsCertFile", dir+"/discovery.pem", "--tlsKeyFile", dir+"/discovery.key", "--caCertFile", dir+"/ca.pem")
 	port := w.port()
 	w.proxy = local(port)
+	m.override = filepath.Join(w.Dir, "override.json")
+	lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // without a socket of its parent a newcomer takes over side by side
+	m.handOver()
 	m.workload = lab.Workload{
 		Name: "client", App: "client", Version: "v1", IP: w.Addresses + "1", ProxyPort: port, AdminPort: w.port(), Discovery: secure,
 		Flags: []string{
 			"--id", "client.default", "--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", m.certs, "--pilotIdentity", root,
-			"--configPath", filepath.Join(m.proxies, "client"), "--lastGood", "on",
+			"--configPath", filepath.Join(m.proxies, "client"), "--lastGood", "on", "--bootstrapOverride", m.override,
 		},
 	}
 	m.startAgent()
@@ -197,6 +203,9 @@ func (m *mesh) whole(what string) {
 			if _, err := lab.Get("http://" + at + "/ready"); err != nil {
 				return fmt.Errorf("%s, mended: %w", what, err)
 			}
+		}
+		if config, err := lab.Get("http://" + m.agent.Admin + "/config_dump?mask=bootstrap.stats_flush_interval"); err != nil || !strings.Contains(config, m.flush()) {
+			return fmt.Errorf("%s, mended: the bootstrap is not the last one: %s, %w", what, config, err)
 		}
 		r := m.revision
 		for _, host := range []string{
@@ -306,6 +315,53 @@ func (m *mesh) certificate(from *lab.Authority) {
 	i, err := from.Issue(tenant, time.Now().UnixNano())
 	m.check(err)
 	m.check(i.Mount(m.certs))
+}
+
+// handOver gives the agent a bootstrap for which a newcomer takes over from its Envoy.
+func (m *mesh) handOver() {
+	m.T.Helper()
+	m.times++
+	m.interval = 10 + m.times
+	m.check(os.WriteFile(m.override+"~", fmt.Appendf(nil, `{"stats_flush_interval": %q}`, m.flush()), 0o644))
+	m.check(os.Rename(m.override+"~", m.override))
+}
+
+// flush is the interval that the bootstrap has since the last hand-over.
+func (m *mesh) flush() string { return fmt.Sprintf("%ds", m.interval) }
+
+// push has discovery send Envoy a listener that it has not had, in the place of the last one.
+func (m *mesh) push() {
+	m.T.Helper()
+	m.times++
+	path := filepath.Join(m.configDir, "pushed.yaml")
+	m.check(os.WriteFile(path+"~", fmt.Appendf(nil, pushed, m.Addresses+"13", 30000+m.times, m.Addresses+"11"), 0o644))
+	m.check(os.Rename(path+"~", path))
+}
+
+// pushed is a service at an address at which the sidecar itself listens.
+const pushed = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: pushed, namespace: default}
+spec:
+  hosts: [pushed.example.com]
+  addresses: [%s]
+  ports: [{number: %d, name: tcp, protocol: TCP}]
+  resolution: STATIC
+  endpoints: [{address: %s}]
+`
+
+// removeSockets removes the sockets of the agent and its Envoys, as a cleaner of /run may.
+func (m *mesh) removeSockets() {
+	m.T.Helper()
+	m.check(filepath.WalkDir(filepath.Join(m.proxies, "client"), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type()&os.ModeSocket != 0 {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // its process has just ended
+		}
+		return err
+	}))
 }
 
 // fill leaves no byte on the disks of discovery and of the agent.

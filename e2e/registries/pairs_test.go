@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 var (
 	pairs     = flag.Int("pairs", 12, "pairs of faults")
+	triples   = flag.Int("triples", 0, "triples of faults, after the pairs")
 	pairsSeed = flag.Uint64("pairs-seed", 0, "seed of the pairs; 0 draws one")
 	pairsOnly = flag.String("pairs-only", "", "regular expression of the pairs to strike, as FAULT, then FAULT; all if empty")
 )
@@ -25,22 +28,26 @@ type fault struct {
 	of, name     string // two of one part cannot be at once
 	strike, mend func(m *mesh)
 	kills        bool // the Envoy that serves: what it had accepted is lost
+	starts       bool // an Envoy, which has resolved no name yet
 }
 
 var faults = []fault{
-	{"discovery", "discovery killed", func(m *mesh) { m.kill() }, (*mesh).discoveryBack, false},
-	{"discovery", "discovery frozen", func(m *mesh) { m.freeze() }, (*mesh).discoveryBack, false},
-	{"discovery", "discovery restarted", func(m *mesh) { m.kill(); m.start() }, (*mesh).discoveryBack, false},
-	{"Consul", "Consul killed", func(m *mesh) { m.registry.kill() }, (*mesh).registryBack, false},
-	{"Consul", "Consul's data deleted", func(m *mesh) { m.registry.kill(); m.forget(); m.registry.restart() }, (*mesh).registryBack, false},
-	{"API server", "API server killed", func(m *mesh) { m.cluster.kill() }, (*mesh).clusterBack, false},
-	{"API server", "API server frozen", func(m *mesh) { m.cluster.Signal(syscall.SIGSTOP) }, (*mesh).clusterBack, false},
-	{"Envoy", "Envoy killed", func(m *mesh) { m.killEnvoy() }, func(*mesh) {}, true},
-	{"agent", "agent killed and started", func(m *mesh) { m.restartAgent() }, func(*mesh) {}, true},
-	{"certificate", "certificate of another authority", func(m *mesh) { m.certificate(m.stranger) }, func(m *mesh) { m.certificate(m.own) }, false},
-	{"file", "typo in a file", func(m *mesh) { m.write(m.revision, "hots: [") }, func(m *mesh) { m.write(m.revision, "") }, false},
-	{"DNS", "DNS silent", func(m *mesh) { m.names.silent.Store(true) }, func(m *mesh) { m.names.silent.Store(false) }, false},
-	{"disk", "disks full", func(m *mesh) { m.fill() }, (*mesh).empty, false},
+	{"discovery", "discovery killed", func(m *mesh) { m.kill() }, (*mesh).discoveryBack, false, false},
+	{"discovery", "discovery frozen", func(m *mesh) { m.freeze() }, (*mesh).discoveryBack, false, false},
+	{"discovery", "discovery restarted", func(m *mesh) { m.kill(); m.start() }, (*mesh).discoveryBack, false, false},
+	{"Consul", "Consul killed", func(m *mesh) { m.registry.kill() }, (*mesh).registryBack, false, false},
+	{"Consul", "Consul's data deleted", func(m *mesh) { m.registry.kill(); m.forget(); m.registry.restart() }, (*mesh).registryBack, false, false},
+	{"API server", "API server killed", func(m *mesh) { m.cluster.kill() }, (*mesh).clusterBack, false, false},
+	{"API server", "API server frozen", func(m *mesh) { m.cluster.Signal(syscall.SIGSTOP) }, (*mesh).clusterBack, false, false},
+	{"Envoy", "Envoy killed", func(m *mesh) { m.killEnvoy() }, func(*mesh) {}, true, true},
+	{"agent", "agent killed and started", func(m *mesh) { m.restartAgent() }, func(*mesh) {}, true, true},
+	{"certificate", "certificate of another authority", func(m *mesh) { m.certificate(m.stranger) }, func(m *mesh) { m.certificate(m.own) }, false, false},
+	{"file", "typo in a file", func(m *mesh) { m.write(m.revision, "hots: [") }, func(m *mesh) { m.write(m.revision, "") }, false, false},
+	{"DNS", "DNS silent", func(m *mesh) { m.names.silent.Store(true) }, func(m *mesh) { m.names.silent.Store(false) }, false, false},
+	{"disk", "disks full", func(m *mesh) { m.fill() }, (*mesh).empty, false, false},
+	{"hand-over", "hand-over", func(m *mesh) { m.handOver() }, func(*mesh) {}, false, true},
+	{"push", "push of a new listener", func(m *mesh) { m.push() }, func(*mesh) {}, false, false},
+	{"sockets", "sockets removed", func(m *mesh) { m.removeSockets() }, func(*mesh) {}, false, false},
 }
 
 // Two faults at once, one after the other, in each order: every route of before serves while both last, nothing answers that was
@@ -64,7 +71,7 @@ func strike(t *testing.T, half int) {
 	}
 	t.Logf("-pairs-seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, uint64(half)))
-	var mine [][2]fault
+	var mine [][]fault
 	for i, pair := range allPairs(t) {
 		if i%2 == half {
 			mine = append(mine, pair)
@@ -76,14 +83,29 @@ func strike(t *testing.T, half int) {
 	random.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
 	m := newMesh(t)
 	for i := range (*pairs + 1 - half) / 2 {
-		if m.pair(mine[i%len(mine)], random); t.Failed() {
+		if m.together(mine[i%len(mine)], random); t.Failed() {
+			return
+		}
+	}
+	for range (*triples + 1 - half) / 2 {
+		if m.together(triple(random), random); t.Failed() {
 			return
 		}
 	}
 }
 
+// triple draws three faults of different parts.
+func triple(random *rand.Rand) (out []fault) {
+	for _, i := range random.Perm(len(faults)) {
+		if len(out) < 3 && !slices.ContainsFunc(out, func(f fault) bool { return f.of == faults[i].of }) {
+			out = append(out, faults[i])
+		}
+	}
+	return out
+}
+
 // allPairs returns the pairs of faults that can be at once, in each order, and that -pairs-only names.
-func allPairs(t *testing.T) (out [][2]fault) {
+func allPairs(t *testing.T) (out [][]fault) {
 	t.Helper()
 	only, err := regexp.Compile(*pairsOnly)
 	if err != nil {
@@ -92,7 +114,7 @@ func allPairs(t *testing.T) (out [][2]fault) {
 	for _, a := range faults {
 		for _, b := range faults {
 			if a.of != b.of && only.MatchString(a.name+", then "+b.name) {
-				out = append(out, [2]fault{a, b})
+				out = append(out, []fault{a, b})
 			}
 		}
 	}
@@ -102,39 +124,56 @@ func allPairs(t *testing.T) (out [][2]fault) {
 	return out
 }
 
-// pair strikes two faults, and mends them in either order.
-func (m *mesh) pair(pair [2]fault, random *rand.Rand) {
+// together strikes faults one after the other, and mends them in any order.
+func (m *mesh) together(struck []fault, random *rand.Rand) {
 	m.T.Helper()
-	what := pair[0].name + ", then " + pair[1].name
-	load := m.load(m.ofRegistry)
-	others := []*lab.Load{m.load(m.ofCluster), m.load(m.ofFiles), m.load(m.ofNames)}
-	pause := func() { <-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) }
-	struck := time.Now()
-	pair[0].strike(m)
-	pause()
-	pair[1].strike(m)
-	urls := []string{m.ofRegistry, m.ofCluster, m.ofFiles, m.ofNames}
-	if m.names.silent.Load() && (pair[0].kills || pair[1].kills) {
-		urls = urls[:3] // nobody remembers addresses of names: see docs/reliability.md
+	var what []string
+	for _, f := range struck {
+		what = append(what, f.name)
 	}
-	m.serves(what, urls...)
-	within := time.Since(struck)
+	told := strings.Join(what, ", then ")
+	killed := slices.ContainsFunc(struck, func(f fault) bool { return f.kills })
+	// Nobody remembers the addresses of names: see docs/reliability.md.
+	nameless := slices.ContainsFunc(struck, func(f fault) bool { return f.of == "DNS" }) && slices.ContainsFunc(struck, func(f fault) bool { return f.starts })
+	load, names := m.load(m.ofRegistry), m.load(m.ofNames)
+	others := []*lab.Load{m.load(m.ofCluster), m.load(m.ofFiles)}
+	pause := func() { <-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) }
+	began := time.Now()
+	for i, f := range struck {
+		if i > 0 {
+			pause()
+		}
+		f.strike(m)
+	}
+	urls := []string{m.ofRegistry, m.ofCluster, m.ofFiles, m.ofNames}
+	if nameless {
+		urls = urls[:3]
+	}
+	m.serves(told, urls...)
+	within := time.Since(began)
 	pause()
-	m.closed(what)
-	first := random.IntN(2)
-	pair[first].mend(m)
-	pause()
-	pair[1-first].mend(m)
-	m.whole(what)
+	m.closed(told)
+	for i, at := range random.Perm(len(struck)) {
+		if i > 0 {
+			pause()
+		}
+		struck[at].mend(m)
+	}
+	m.whole(told)
 	n, failures := load.Stop()
+	if !nameless {
+		others = append(others, names)
+	} else if _, failed := names.Stop(); len(failed) > 0 {
+		m.T.Logf("%s: %d requests to a name failed until DNS answered", told, len(failed))
+	}
 	for _, other := range others {
 		also, further := other.Stop()
 		n, failures = n+also, append(failures, further...)
 	}
-	if len(failures) > 0 && !pair[0].kills && !pair[1].kills {
-		m.T.Errorf("%s: %d of %d requests failed, such as %q", what, len(failures), n, failures[:min(3, len(failures))])
+	if len(failures) > 0 && !killed {
+		m.T.Errorf("%s: %d of %d requests failed, such as %q", told, len(failures), n, failures[:min(3, len(failures))])
 	}
-	m.T.Logf("| %s | %s | %d | %d | %.1f s |", pair[0].name, pair[1].name, n, len(failures), within.Seconds())
+	m.T.Logf("| %s | %d | %d | %.1f s |", strings.Join(what, " | "), n, len(failures), within.Seconds())
 }
 
 // serves waits until every route answers, whatever is broken.

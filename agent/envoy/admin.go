@@ -26,7 +26,8 @@ type Admin struct {
 	// the Admin by the garbage collector, so that no dial has another file under its number.
 	inode atomic.Pointer[os.File]
 
-	read atomic.Int32 // requests of others that Envoy has not answered yet
+	read     atomic.Int32 // requests of others that Envoy has not answered yet
+	answered atomic.Bool  // one was since the last observation
 }
 
 // NewAdmin returns a client of the admin at a Unix socket.
@@ -40,7 +41,7 @@ const (
 
 // Transport sends any request of others to the admin, and ignores its host.
 func (a *Admin) Transport() http.RoundTripper {
-	return counting{&a.read, &http.Transport{
+	return counting{a, &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dial(ctx) },
 	}}
@@ -48,14 +49,18 @@ func (a *Admin) Transport() http.RoundTripper {
 
 // counting counts the requests for whose answers it waits.
 type counting struct {
-	n *atomic.Int32
+	of *Admin
 	http.RoundTripper
 }
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	defer c.n.Add(-1)
-	return c.RoundTripper.RoundTrip(r)
+	c.of.read.Add(1)
+	defer c.of.read.Add(-1)
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		c.of.answered.Store(true)
+	}
+	return response, err
 }
 
 func (a *Admin) dial(ctx context.Context) (conn net.Conn, err error) {

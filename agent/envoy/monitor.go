@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	}
 	defer facts.Close()
 	defer c.diagnosing.Wait()
+	var kept sync.WaitGroup // see keepParent
+	defer kept.Wait()
 	began := time.Now()
 	c.awaitAdmin(ctx)
 	var asked time.Time // when configuration was last queried
@@ -57,7 +60,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				c.live.Store(true)
 				c.served(c)
 				c.parent = nil // else the memory of no epoch would be freed
-				c.keepParent(ctx)
+				c.keepParent(ctx, &kept)
 				report(agent.Live)
 			case verdict.Replace && !hung:
 				hung = true
@@ -156,6 +159,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	o.Reads = c.admin.read.Load() > 0
 	err := c.ready(ctx)
 	o.Reads = o.Reads || c.admin.read.Load() > 0
+	o.Answers = c.admin.answered.Swap(false)
 	switch {
 	case ownFailure(err):
 		o.Unasked = err.Error()

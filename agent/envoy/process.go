@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -31,6 +32,9 @@ type process struct {
 	gate    *gate // nil for none
 	output  *output
 	stdout  *lossy.Lines
+
+	// requester is connected to the socket by which it gets answers of its parent, whatever becomes of the path; nil for none. Proxy.mu protects it.
+	requester *net.UnixConn
 
 	started time.Time
 	stirred chan struct{} // it may have been stopped

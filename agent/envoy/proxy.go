@@ -221,6 +221,9 @@ func (p *Proxy) forget(c *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.processes, c.launch.Epoch)
+	if c.requester != nil {
+		_ = c.requester.Close()
+	}
 	p.unshield()
 	for _, other := range p.processes {
 		if other.launch.Family == c.launch.Family {
@@ -401,18 +404,17 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 		return nil
 	}
 	p.mu.Lock()
-	shielded := p.shielded(parent.Family, parent.Restart)
-	for rescue, family := range p.rescues {
-		shielded = shielded || family == parent.Family && rescue.epoch == parent.Restart // see keepParent
-	}
+	done := p.shielded(parent.Family, parent.Restart) || p.stoodIn(parent.Family, parent.Restart)
+	requester := p.requesterTo(parent.Family, parent.Restart)
 	p.mu.Unlock()
-	if shielded {
+	if done {
 		return nil // until its newcomer has ended too
 	}
 	rescue, err := bindParent(family, parent.Restart)
 	if err != nil {
 		return err
 	}
+	rescue.connected = requester
 	if !p.stands(rescue, parent.Family) {
 		return rescue.Close() // its newcomer has ended meanwhile
 	}
@@ -423,6 +425,16 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 		return err
 	}
 	return nil // no message came: the newcomer had sent it before the parent died, or has ended
+}
+
+// stoodIn reports whether a socket answers in place of the process of a restart epoch: see keepParent. The caller holds the lock.
+func (p *Proxy) stoodIn(family, restart int) bool {
+	for rescue, of := range p.rescues {
+		if of == family && rescue.epoch == restart {
+			return true
+		}
+	}
+	return false
 }
 
 // stands records a Rescue, whose family closes it when it ends. It reports whether the family has not ended yet.

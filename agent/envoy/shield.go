@@ -18,7 +18,8 @@ func (p *Proxy) shieldParent(of *process) {
 		return
 	}
 	parent := p.processes[of.launch.Epoch-1]
-	if parent == nil || parent.launch.Family != of.launch.Family || p.shielded(parent.launch.Family, parent.launch.Restart) {
+	if parent == nil || parent.launch.Family != of.launch.Family ||
+		p.shielded(parent.launch.Family, parent.launch.Restart) || p.stoodIn(parent.launch.Family, parent.launch.Restart) {
 		return
 	}
 	rescue, err := bindOver(of.sockets, parent.launch.Restart)
@@ -26,6 +27,7 @@ func (p *Proxy) shieldParent(of *process) {
 		p.Log.Warn("requests of a replaced Envoy may be cut: its newcomer will end it", "epoch", parent.launch.Epoch, "err", err)
 		return
 	}
+	rescue.connected = of.requester
 	p.shields = append(p.shields, shield{parent, of, rescue})
 	go rescue.stand()
 }

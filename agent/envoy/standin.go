@@ -6,31 +6,35 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
-// standInInterval is how often a newcomer's way to its parent is looked after.
+// standInInterval is how often the path from a newcomer to its parent is checked.
 const standInInterval = 100 * time.Millisecond
 
 // keepParent keeps a socket at the path of a newcomer's parent, until the parent's time is over or ctx ends: without one, as after a cleaner of
 // /run, the newcomer aborts when it adds a listener (measured on 1.40). A socket that is gone cannot be opened again, so another one answers
-// in its place. The parent then ends by the agent's signal. An upgrade of the agent waits until that time is over.
-func (c *process) keepParent(ctx context.Context) {
+// in its place. The parent then ends by the agent's signal.
+func (c *process) keepParent(ctx context.Context, running *sync.WaitGroup) {
 	if !c.launch.Hot() {
 		return
 	}
-	child, err := c.sockets.dial("child", c.launch.Restart) // reaches it without its path
+	requester, err := c.sockets.dial("child", c.launch.Restart)
 	if err != nil {
-		c.Log.Warn("hot-restart sockets are not looked after", "epoch", c.launch.Epoch, "err", err)
+		c.Log.Warn("hot-restart socket cannot be made again if its file is removed", "epoch", c.launch.Epoch, "err", err)
 		return
 	}
-	go func() {
-		defer child.Close()
+	c.mu.Lock()
+	c.requester = requester
+	c.mu.Unlock()
+	running.Go(func() {
 		over := time.NewTimer(c.Options.ParentShutdown + 5*time.Second)
 		defer over.Stop()
 		ticker := time.NewTicker(standInInterval)
 		defer ticker.Stop()
-		said := ""
+		var before *Rescue
+		failed := false
 		for path := c.sockets.path("parent", c.launch.Restart-1); ; {
 			select {
 			case <-ctx.Done():
@@ -42,29 +46,48 @@ func (c *process) keepParent(ctx context.Context) {
 			if present(path) {
 				continue
 			}
-			if err := c.standIn(child); err != nil && err.Error() != said {
-				said = err.Error()
+			switch rescue, err := c.standIn(); {
+			case err == nil:
+				if before != nil {
+					c.stood(before)
+					_ = before.Close() // a socket without a path
+				}
+				before, failed = rescue, false
+			case !failed:
+				failed = true
 				c.Log.Error("hot-restart socket was removed, and could not be made again: Envoy aborts if it adds a listener", "epoch", c.launch.Epoch, "err", err)
 			}
 		}
-	}()
+	})
 }
 
 // standIn binds a socket at the path of the parent, which answers the newcomer until the family ends.
-func (c *process) standIn(child *net.UnixConn) error {
-	if err := c.Slot.Restore(); err != nil {
-		return err
-	}
+func (c *process) standIn() (*Rescue, error) {
 	rescue, err := bindOver(c.sockets, c.launch.Restart-1)
-	if err != nil {
-		return err
+	if errors.Is(err, fs.ErrNotExist) { // the directory is gone too
+		if err = c.Slot.Restore(); err == nil {
+			rescue, err = bindOver(c.sockets, c.launch.Restart-1)
+		}
 	}
-	rescue.connected = child
+	if err != nil {
+		return nil, err
+	}
+	rescue.connected = c.requester
 	if !c.stands(rescue, c.launch.Family) {
-		return rescue.Close() // the newcomer has ended meanwhile
+		return nil, errors.Join(errors.New("the newcomer has ended meanwhile"), rescue.Close())
 	}
 	c.Log.Warn("hot-restart socket of a replaced Envoy made again: its file was removed", "epoch", c.launch.Epoch-1)
 	go rescue.stand()
+	return rescue, nil
+}
+
+// requesterTo returns the connection to the newcomer of a parent by its restart epoch, nil for none. The caller holds the lock.
+func (p *Proxy) requesterTo(family, restart int) *net.UnixConn {
+	for _, c := range p.processes {
+		if c.launch.Family == family && c.launch.Restart == restart+1 {
+			return c.requester
+		}
+	}
 	return nil
 }
 

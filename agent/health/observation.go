@@ -22,6 +22,7 @@ type Observation struct {
 
 	AdminExpected bool    // false for a parent whose newcomer has taken the admin over
 	Unasked       string  // the agent's own failure that prevented the query, such as no descriptor left; else empty
+	Answers       bool    // it has answered another program since the last observation
 	Reads         bool    // it makes an answer that another program has requested through the agent, such as /config_dump
 	Deaf          bool    // no process listens at the admin, though no newcomer has taken it over
 	Answer        *Answer // of the admin; nil for none. The query has a timeout, so that silence is observed in time
@@ -81,7 +82,7 @@ type Relayed struct {
 	Connected bool
 	Why       string    // why not
 	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
-	Lacks     string    // what a starting Envoy has not got of its first configuration; empty for nothing
+	Lacks     string    `json:"-"` // what a starting Envoy has not got of its first configuration; empty for nothing
 	Applying  bool      // Envoy has a response that it has not answered yet
 }
 

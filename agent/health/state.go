@@ -11,8 +11,8 @@ const (
 	silence   = 2 * time.Second  // without an answer: not ready, and a hang if the main thread uses no CPU meanwhile
 	busyBound = 60 * time.Second // a main thread that works this long without an answer hangs
 
-	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word. So it does
-	// within busyBound while it makes an answer that others have requested: that of a large /config_dump takes seconds.
+	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word. It
+	// keeps it too, within busyBound, while Envoy makes an answer for another program: that of a large /config_dump takes seconds.
 	applyBound = 10 * time.Minute
 
 	// certificateGrace is how long certificates that were valid may be faulty before the condition becomes false: Envoy
@@ -156,6 +156,12 @@ func (s State) admin(o Observation, now time.Time) State {
 		}
 		return s
 	case !o.AdminExpected: // it serves on, and its last answer still counts
+		s.Silent = time.Time{}
+		if !s.Answered.IsZero() {
+			s.Answered = now
+		}
+		return s
+	case o.Answers: // its main thread works; the last answer to the agent still counts
 		s.Silent = time.Time{}
 		if !s.Answered.IsZero() {
 			s.Answered = now

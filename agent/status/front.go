@@ -49,15 +49,15 @@ func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "envoy"
 		},
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
-			to := admin()
-			if to == nil {
-				return nil, fmt.Errorf("no Envoy is running")
-			}
 			select {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
+			}
+			to := admin()
+			if to == nil {
+				return nil, fmt.Errorf("no Envoy is running")
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), frontTimeout)
 			response, err := to.RoundTrip(r.WithContext(ctx))

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -23,6 +24,10 @@ func (d desired) read(before agent.Config) (agent.Config, error) {
 		return agent.Config{}, err
 	}
 	text, format, err := d.source.bootstrap(d.params)
+	if err == nil && len(text) > longestInput {
+		return agent.Config{}, fmt.Errorf("the bootstrap has %d bytes, want at most %d: have Envoy get the rest by path_config_source, or from discovery",
+			len(text), longestInput)
+	}
 	config := agent.Config{Bootstrap: before.Bootstrap, Format: format, Binary: binary}
 	if string(text) != before.Bootstrap {
 		config.Bootstrap = string(text)

@@ -87,8 +87,8 @@ func asJSON(path string, text []byte) ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// longestInput is the size limit of a file that a bootstrap is made of, in bytes. The agent keeps the bootstrap in memory, and hands up to three
-// of them to the next image of the agent, whose state has at most 64 MiB.
+// longestInput is the size limit of a bootstrap, and of each file that it is made of, in bytes. The agent keeps the bootstrap in memory, and hands up to
+// three of them to the next image of the agent, whose state has at most 64 MiB.
 const longestInput = 16 << 20
 
 func (i Input) read() ([]byte, error) {

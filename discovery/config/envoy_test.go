@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // texts returns values of headers and formats of logs.
@@ -87,7 +89,7 @@ func TestEnvoyAgrees(t *testing.T) {
 			t.Errorf("regex %s: we say %q, Envoy %q", v.text, ours, envoy)
 		} else if m != nil {
 			n, _ := strconv.Atoi(m[1]) // digits, by the pattern
-			if got := re2Size(v.text); got < n || got > n+n/2+12 {
+			if got := model.RE2Size(v.text); got < n || got > n+n/2+12 {
 				t.Errorf("regex %s: the size is taken for %d, and is %d", v.text, got, n)
 			}
 		}

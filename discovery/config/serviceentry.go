@@ -31,7 +31,7 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 	if s.WorkloadSelector != nil {
 		f.at("workloadSelector").someLabels(s.WorkloadSelector.Labels)
 		if s.Resolution == networking.ServiceEntry_NONE {
-			f.at("workloadSelector").warnf("is used by gateways and under interception NONE alone: resolution NONE connects to the address that was dialled; want STATIC or DNS")
+			f.at("workloadSelector").warnf("is used by gateways and under interception NONE only: resolution NONE connects to the address that was dialled; want STATIC or DNS")
 		}
 	}
 	if s.WorkloadSelector != nil && len(s.Endpoints) > 0 {

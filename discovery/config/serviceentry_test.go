@@ -91,7 +91,7 @@ func TestServiceEntry(t *testing.T) {
 		`, []string{
 			`2: error: spec.addresses[2]: is "example.com", want an IP address, or a range such as 10.0.0.0/8`,
 			`5: error: spec.endpoints: are given under resolution NONE, which connects to the address that was dialled`,
-			`6: warning: spec.workloadSelector: is used by gateways and under interception NONE alone: resolution NONE connects to the address that was dialled; want STATIC or DNS`,
+			`6: warning: spec.workloadSelector: is used by gateways and under interception NONE only: resolution NONE connects to the address that was dialled; want STATIC or DNS`,
 			`6: error: spec.workloadSelector: is given beside endpoints, want one of them`,
 			`7: error: spec.exportTo[1]: is ".", which is there already`,
 			`7: error: spec.exportTo[2]: is "~", which exports to no namespace, beside others`,

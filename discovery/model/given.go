@@ -138,20 +138,23 @@ func (m *Mesh) chargeOf(s *Service) Bounds {
 	return m.costOf(s, rules, len(s.Endpoints)).with(m.costOf(s, nil, len(s.Endpoints)-entered).times(-1))
 }
 
-// lentRules returns the DestinationRules of a service's namespace that proxies of others use for it.
+// lentRules returns the DestinationRules of a service's namespace that proxies of others use for it: those of its host, and of each wider one
+// as long as some namespace sees none of the narrower.
 func (m *Mesh) lentRules(s *Service) (out []*Config[*networking.DestinationRule]) {
 	rules := m.destinationRules[s.Namespace]
 	if rules == nil {
 		return nil
 	}
+	everybody := false
 	for _, all := range rules.matching(s.Host) {
 		for _, r := range all {
-			if len(r.Spec.GetWorkloadSelector().GetMatchLabels()) == 0 &&
-				!ownOnly(orDefault(r.Spec.ExportTo, m.settings.Config.GetDefaultDestinationRuleExportTo()), r.Namespace) {
+			exportTo := orDefault(r.Spec.ExportTo, m.settings.Config.GetDefaultDestinationRuleExportTo())
+			if len(r.Spec.GetWorkloadSelector().GetMatchLabels()) == 0 && !ownOnly(exportTo, r.Namespace) {
 				out = append(out, r)
+				everybody = everybody || len(exportTo) == 0 || slices.Contains(exportTo, "*")
 			}
 		}
-		if len(out) > 0 {
+		if everybody {
 			break
 		}
 	}
@@ -161,12 +164,9 @@ func (m *Mesh) lentRules(s *Service) (out []*Config[*networking.DestinationRule]
 // costOf returns what a service with so many endpoints costs a proxy under DestinationRules.
 func (m *Mesh) costOf(s *Service, rules []*Config[*networking.DestinationRule], n int) (out Bounds) {
 	subsets, each, most := []*networking.Subset{nil}, 0, m.settings.bounds()[clusters]
-	var policy *networking.TrafficPolicy
 	for _, r := range rules {
 		size := Recall(m.memory, "weight of "+r.Key(), weighed[*networking.DestinationRule]{r.Spec}, weightOfPolicy)
-		if policy == nil && r.Spec.TrafficPolicy != nil {
-			policy, each = r.Spec.TrafficPolicy, size.each
-		}
+		each = max(each, size.each)
 		subsets = append(subsets, r.Spec.Subsets...)
 		out[bytes] += size.subsets * len(s.Ports)
 	}
@@ -192,9 +192,20 @@ func (m *Mesh) costOf(s *Service, rules []*Config[*networking.DestinationRule], 
 		return out // too many are not given, whatever else they cost
 	}
 	for _, p := range s.Ports {
-		balancer, tls := settle(policy, p.Number, nil, nil)
+		// Which of the rules counts depends on the client: the costliest policy stands for all.
+		var widest *networking.LoadBalancerSettings
+		var reads *networking.ClientTLSSettings
+		for _, r := range rules {
+			balancer, tls := settle(r.Spec.TrafficPolicy, p.Number, nil, nil)
+			if placesOfRing(balancer, s.Endpoints) > placesOfRing(widest, s.Endpoints) {
+				widest = balancer
+			}
+			if readsRoots(tls) {
+				reads = tls
+			}
+		}
 		for _, subset := range subsets {
-			balancer, tls := settle(subset.GetTrafficPolicy(), p.Number, balancer, tls)
+			balancer, tls := settle(subset.GetTrafficPolicy(), p.Number, widest, reads)
 			if out[places] += placesOfRing(balancer, s.Endpoints); readsRoots(tls) {
 				out[roots]++
 			}
@@ -253,7 +264,7 @@ func (m *Mesh) indexGiven() {
 		}
 		of[s.Namespace] = append(of[s.Namespace], g)
 	}
-	over := spread{mesh: m, gateways: map[string]*hostWeights{}}
+	over := spread{mesh: m, entries: map[string]*hostWeights{}, gateways: map[string]*hostWeights{}}
 	for _, o := range m.gateways {
 		over.gateways[o.Namespace+"/"+o.Name] = serversOf(o.Spec)
 		if o.Namespace == root {
@@ -272,7 +283,7 @@ func (m *Mesh) indexGiven() {
 	for _, v := range m.virtualServices {
 		if m.countsRule(v) {
 			key := keptKey{v.Kind, v.Namespace, v.Name}
-			m.given.listed[key] = over.listed(v.Spec, most)
+			m.given.listed[key] = over.listed(v, most)
 			of[v.Namespace] = append(of[v.Namespace], giver{keptKey: key, meta: v.Meta, cost: m.costOfRule(v)})
 		}
 	}

@@ -117,7 +117,15 @@ func TestWhatANamespaceGivesIsBounded(t *testing.T) {
 		"routes × servers": {with(routes, 10), []*Object{serversAt(5, false), object("VirtualService", "evil", "r", 2, &networking.VirtualService{
 			Hosts: []string{"a.test"}, Gateways: []string{"g"}, Http: matching(2, "").Spec.(*networking.VirtualService).Http,
 		})}, "pay-0.bank", "VirtualService/evil/r"},
-		"regular expressions": {with(instructions, 1000), []*Object{givenEntry("evil", "r", 1, 1, 1, 1), matching(3, "(ab|cd){100}")}, "pay-0.bank r-0.evil", "VirtualService/evil/r"},
+		"routes × ServiceEntries of another namespace": {with(routes, 10), []*Object{givenEntry("other", "o", 1, 20, 1, 1, "."), object("VirtualService", "evil", "r", 1, &networking.VirtualService{
+			Hosts: []string{"*.other.test"}, Http: matching(2, "").Spec.(*networking.VirtualService).Http,
+		})}, "pay-0.bank", ""},
+		"subsets of a rule behind one that few see": {with(clusters, 3), []*Object{
+			givenEntry("evil", "a", 1, 1, 1, 1), object("DestinationRule", "evil", "a", 1, &networking.DestinationRule{Host: "a-0.evil.test", ExportTo: []string{"decoy"}}),
+			object("DestinationRule", "evil", "b", 2, &networking.DestinationRule{Host: "*.evil.test", Subsets: []*networking.Subset{{Name: "1"}, {Name: "2"}, {Name: "3"}}}),
+		}, "pay-0.bank", "ServiceEntry/evil/a"},
+		"classes of characters": {with(instructions, 1000), []*Object{givenEntry("evil", "r", 1, 1, 1, 1), matching(3, "[acegikmoqsuwy]{50}")}, "pay-0.bank r-0.evil", "VirtualService/evil/r"},
+		"regular expressions":   {with(instructions, 1000), []*Object{givenEntry("evil", "r", 1, 1, 1, 1), matching(3, "(ab|cd){100}")}, "pay-0.bank r-0.evil", "VirtualService/evil/r"},
 		"bytes × ports": {with(bytes, 5000), []*Object{givenEntry("evil", "r", 1, 1, 3, 1), object("VirtualService", "evil", "r", 1, &networking.VirtualService{
 			Hosts: []string{"r-0.evil.test"}, Http: []*networking.HTTPRoute{{DirectResponse: &networking.HTTPDirectResponse{
 				Status: 200, Body: &networking.HTTPBody{Specifier: &networking.HTTPBody_String_{String_: strings.Repeat("x", 2000)}},

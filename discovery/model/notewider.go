@@ -18,7 +18,7 @@ func (j *judge) wider(meta Meta, g *networking.Gateway) {
 		}
 		if host, other, field := j.asksLess(meta, g, s); other != nil {
 			j.note(WiderServer, meta, index("spec.servers", i)+".tls."+field, "requests for %s are also routed within TLS that a client begins by another name of %s, "+
-				"by the settings of that server: this one does not count for them; want it there too, or mode MUTUAL, by which they are answered 421",
+				"by the settings of that server: this field is not applied to them; set it on that server too, or mode MUTUAL, by which they are answered 421",
 				host, name(*other))
 		}
 	}

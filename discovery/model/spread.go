@@ -7,19 +7,21 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// spread finds out how often proxies have the routes of a VirtualService.
+// spread finds out how often proxies have the routes of a VirtualService. ServiceEntries of other namespaces do not count, or their owners could
+// have its routes withheld from everybody.
 type spread struct {
 	mesh     *Mesh
-	services *hostWeights            // ports, by host; nil until it is needed
+	services *hostWeights            // ports of services of registries and of the root namespace, by host; nil until it is needed
+	entries  map[string]*hostWeights // ports of the ServiceEntries of a namespace, likewise
 	gateways map[string]*hostWeights // servers, by Gateway and host
 }
 
 // listed returns how often a proxy has the routes of a rule, or any number of more than most.
-func (s *spread) listed(v *networking.VirtualService, most int) int {
-	sidecars, gateways := 0, 0
+func (s *spread) listed(rule *Config[*networking.VirtualService], most int) int {
+	sidecars, gateways, v := 0, 0, rule.Spec
 	if Names(v.Gateways, MeshGateway) {
 		for _, host := range v.Hosts {
-			sidecars += max(1, s.ports(host))
+			sidecars += max(1, s.ports(host, rule.Namespace))
 			if sidecars > most {
 				return sidecars
 			}
@@ -40,22 +42,37 @@ func (s *spread) listed(v *networking.VirtualService, most int) int {
 	return max(sidecars, gateways, len(v.Hosts))
 }
 
-// ports returns the number of the ports of all services that a host matches.
-func (s *spread) ports(host string) int {
+// ports returns the number of the ports of the services that a host of a namespace's rule matches, and that count.
+func (s *spread) ports(host, namespace string) int {
 	if !IsWildcard(host) {
-		if of := s.mesh.Service(host); of != nil {
+		if of := s.mesh.Service(host); of != nil && (s.common(of) || of.Namespace == namespace) {
 			return len(of.Ports)
 		}
 		return 0
 	}
 	if s.services == nil {
-		all := map[string]int{}
-		for _, of := range s.mesh.services {
+		s.services = s.portsOf(s.common)
+	}
+	if s.entries[namespace] == nil {
+		s.entries[namespace] = s.portsOf(func(of *Service) bool { return of.Namespace == namespace && !s.common(of) })
+	}
+	return s.services.within(host) + s.entries[namespace].within(host)
+}
+
+// common reports whether a service counts for the rules of every namespace.
+func (s *spread) common(of *Service) bool {
+	return of.Registry != "" || of.Namespace == s.mesh.settings.RootNamespace()
+}
+
+// portsOf returns how many ports the services that count have at each host.
+func (s *spread) portsOf(counts func(*Service) bool) *hostWeights {
+	all := map[string]int{}
+	for _, of := range s.mesh.services {
+		if counts(of) {
 			all[of.Host] = max(all[of.Host], len(of.Ports))
 		}
-		s.services = newHostWeights(all)
 	}
-	return s.services.within(host)
+	return newHostWeights(all)
 }
 
 // serversOf returns how many servers of a Gateway have each host.

@@ -4,7 +4,6 @@ package model
 
 import (
 	"cmp"
-	"regexp/syntax"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -49,9 +48,9 @@ func weightOfRoute[M proto.Message](route proto.Message, matches []M) Bounds {
 func programs(m protoreflect.Message) (n int) {
 	switch v := m.Interface().(type) {
 	case *networking.StringMatch:
-		return instructionsOf(v.GetRegex())
+		return RE2Size(v.GetRegex())
 	case *networking.RegexRewrite:
-		return instructionsOf(v.Match)
+		return RE2Size(v.Match)
 	}
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
@@ -71,19 +70,6 @@ func programs(m protoreflect.Message) (n int) {
 		return true
 	})
 	return n
-}
-
-// instructionsOf returns how many instructions a regular expression has. RE2 makes a few more of one with classes of characters.
-func instructionsOf(pattern string) int {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if pattern == "" || err != nil {
-		return len(pattern)
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return len(pattern)
-	}
-	return len(program.Inst)
 }
 
 // policyBytes is how large a DestinationRule makes each cluster of a service, and how large the subsets together make those of a port.
@@ -121,7 +107,7 @@ func readsRoots(tls *networking.ClientTLSSettings) bool {
 		tls.CredentialName == "" && !tls.GetInsecureSkipVerify().GetValue()
 }
 
-// placesOf returns how many places the ring of a cluster has; a table of maglev is smaller.
+// placesOfRing returns how many places the ring of a cluster has; a table of maglev is smaller.
 func placesOfRing(b *networking.LoadBalancerSettings, endpoints []Endpoint) int {
 	hash := b.GetConsistentHash()
 	if hash == nil || len(endpoints) == 0 {

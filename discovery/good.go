@@ -21,11 +21,12 @@ type LastGood interface {
 type broken struct {
 	keys    map[string]bool
 	changed bool // since they were handed over
+	known   bool // all that the source had at the start has come: what is kept is of no record that breaks later
 }
 
 // restore takes the last good form of a broken record of which this run has none.
 func (s *state) restore(c *cache, key string, group model.Group, now time.Time) {
-	if s.lastGood == nil || group.Unread || c.good(key) || !group.Malformed() && !group.Closed() {
+	if s.lastGood == nil || c.broken.known || group.Unread || c.good(key) || !group.Malformed() && !group.Closed() {
 		return
 	}
 	if form, kept := s.lastGood.Form(c.feed.name, key); kept {
@@ -47,11 +48,12 @@ func (c *cache) breaks(key string, group model.Group) {
 	}
 }
 
-// forms returns, by source, the last good forms of broken records where these have changed since the last call, of sources that have synced.
+// forms returns, by source, the last good forms of broken records where these have changed since the last call, of sources that are whole:
+// others may have records that nobody has seen yet.
 func (s *state) forms() map[string]map[string]model.Group {
 	out := map[string]map[string]model.Group{}
 	for name, c := range s.sources {
-		if !c.broken.changed || c.status.State != SourceSynced {
+		if !c.broken.changed || c.status.State != SourceSynced || !c.whole() {
 			continue
 		}
 		c.broken.changed = false

@@ -12,11 +12,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// shelf is a LastGood.
-type shelf map[string]model.Group
+// shelf is a LastGood: what it had at the start, and what it has been told to keep.
+type shelf struct{ read, kept map[string]model.Group }
 
-func (f shelf) Form(_, key string) (model.Group, bool)      { g, kept := f[key]; return g, kept }
-func (f shelf) Keep(_ string, forms map[string]model.Group) { clear(f); maps.Copy(f, forms) }
+func (f shelf) Form(_, key string) (model.Group, bool) { g, kept := f.read[key]; return g, kept }
+
+func (f shelf) Keep(_ string, forms map[string]model.Group) { clear(f.kept); maps.Copy(f.kept, forms) }
 
 // A record that is broken when discovery starts is served in its last good form, if that is kept; its own good forms are handed over while it is broken.
 func TestLastGoodForms(t *testing.T) {
@@ -41,23 +42,31 @@ func TestLastGoodForms(t *testing.T) {
 		updates      []model.Update
 		served, then string // objects; and the keys that are kept afterwards
 	}{
-		"kept":                     {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "old", "x"},
-		"not kept":                 {nil, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "", ""},
-		"of another record":        {groups{"y": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "", ""},
-		"not broken":               {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}}, "new", ""},
-		"gone":                     {groups{"x": entry("old")}, []model.Update{{Groups: groups{}, Synced: true}}, "", ""},
-		"a part cannot be read":    {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": unread}, Synced: true}}, "", ""},
-		"a policy":                 {groups{"x": policy("old", false)}, []model.Update{{Groups: groups{"x": policy("shut", true)}, Synced: true}}, "old", "x"},
-		"a policy that is not":     {nil, []model.Update{{Groups: groups{"x": policy("shut", true)}, Synced: true}}, "shut", ""},
-		"not synced":               {groups{"x": entry("old"), "y": entry("other")}, []model.Update{{Groups: groups{"x": wrong}}}, "old", "x y"},
-		"broken later":             {nil, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}, {Groups: groups{"x": wrong}}}, "new", "x"},
-		"an own form is newer":     {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}, {Groups: groups{"x": wrong}}}, "new", "x"},
-		"mended":                   {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}, {Groups: groups{"x": entry("new")}}}, "new", ""},
-		"removed while it is":      {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}, {Groups: groups{"x": {}}}}, "", ""},
+		"kept":                  {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "old", "x"},
+		"not kept":              {nil, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "", ""},
+		"of another record":     {groups{"y": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}}, "", ""},
+		"not broken":            {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}}, "new", ""},
+		"gone":                  {groups{"x": entry("old")}, []model.Update{{Groups: groups{}, Synced: true}}, "", ""},
+		"a part cannot be read": {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": unread}, Synced: true}}, "", "x"},
+		"a policy":              {groups{"x": policy("old", false)}, []model.Update{{Groups: groups{"x": policy("shut", true)}, Synced: true}}, "old", "x"},
+		"a policy that is not":  {nil, []model.Update{{Groups: groups{"x": policy("shut", true)}, Synced: true}}, "shut", ""},
+		"not synced":            {groups{"x": entry("old"), "y": entry("other")}, []model.Update{{Groups: groups{"x": wrong}}}, "old", "x y"},
+		"broken later":          {nil, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}, {Groups: groups{"x": wrong}}}, "new", "x"},
+		"an own form is newer":  {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}, {Groups: groups{"x": wrong}}}, "new", "x"},
+		"mended":                {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}, {Groups: groups{"x": entry("new")}}}, "new", ""},
+		"removed while it is":   {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}, {Groups: groups{"x": {}}}}, "", ""},
+		"created again, wrong":  {groups{"x": entry("old")}, []model.Update{{Groups: groups{"x": wrong}, Synced: true}, {Groups: groups{"x": {}}}, {Groups: groups{"x": wrong}}}, "", ""},
+		"a part is not read yet": {
+			groups{"x": entry("old"), "y": entry("other")},
+			[]model.Update{{Groups: groups{"z": unread}, Synced: true}, {Groups: groups{"x": wrong}}},
+			"old", "x y",
+		},
 		"removed, and wrong again": {nil, []model.Update{{Groups: groups{"x": entry("new")}, Synced: true}, {Groups: groups{"x": {}}}, {Groups: groups{"x": wrong}}}, "", ""},
 	} {
-		s, kept := stateOf("a"), shelf{}
-		maps.Copy(kept, test.kept)
+		s, kept := stateOf("a"), shelf{test.kept, maps.Clone(test.kept)}
+		if kept.kept == nil {
+			kept.kept = groups{}
+		}
 		s.lastGood = kept
 		for _, u := range test.updates {
 			s.apply(sourceEvent{feed: s.sources["a"].feed, update: u}, epoch)
@@ -73,7 +82,7 @@ func TestLastGoodForms(t *testing.T) {
 		if got := strings.Join(served, " "); got != test.served {
 			t.Errorf("%s: served is %q, want %q", name, got, test.served)
 		}
-		if got := strings.Join(slices.Sorted(maps.Keys(kept)), " "); got != test.then {
+		if got := strings.Join(slices.Sorted(maps.Keys(kept.kept)), " "); got != test.then {
 			t.Errorf("%s: kept is %q, want %q", name, got, test.then)
 		}
 		if faults := test.updates[len(test.updates)-1].Groups["x"].Faults; (len(s.sources["a"].faults["x"]) > 0) != (len(faults) > 0) {

@@ -141,6 +141,7 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time) {
 	gone := slices.DeleteFunc(c.deleted(), func(key string) bool { return c.stranded[key] })
 	s.removeOf(u, name, c, nothingOf(gone), now)
+	c.broken.known = true
 	s.meet(name, now)
 	s.renewed(name, c, now)
 }

@@ -2,6 +2,7 @@ package remember
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -13,19 +14,25 @@ import (
 // frame is room for the first and the last line of a text.
 const frame = 4 << 10
 
-// Text returns groups of a source as a file has them, in at most that many bytes, and the keys of those that do not fit.
+// Text returns groups of a source as a file has them, in at most that many bytes, and the keys of those that do not fit: the largest, so that
+// few of one owner leave room for the others'.
 func Text(source string, of Of, groups map[string]model.Group, most int64, now time.Time) (text []byte, left []string, err error) {
-	fit, size := map[string]model.Group{}, int64(frame)
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		line, err := encode(key, groups[key])
+	lengths := map[string]int{}
+	for key, group := range groups {
+		line, err := encode(key, group)
 		if err != nil {
 			return nil, nil, err
 		}
-		if size+int64(len(line)) > most {
+		lengths[key] = len(line)
+	}
+	fit, size := map[string]model.Group{}, int64(frame)
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lengths[a], lengths[b]), cmp.Compare(a, b))
+	}) {
+		if size += int64(lengths[key]); size > most {
 			left = append(left, key)
 			continue
 		}
-		size += int64(len(line))
 		fit[key] = groups[key]
 	}
 	var out bytes.Buffer

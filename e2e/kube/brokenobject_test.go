@@ -33,7 +33,7 @@ func brokenObject(t *testing.T) {
 	w.hand.apply(fmt.Sprintf(external, "10.1.0.9", port))
 	flags := []string{"--writeStatus", "--leaseNamespace", "default"}
 	w.serve(flags...)
-	const name, secret = "pilotlight-discovery-last-good", "Secret default/pilotlight-discovery-last-good of the last good forms of broken objects "
+	const name, secret = "pilotlight-discovery-last-good", "Secret default/pilotlight-discovery-last-good for the last good forms of broken objects: it "
 	first := w.client("first", "10.1.0.1")
 	serves := func(proxy string) {
 		t.Helper()

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -25,7 +26,7 @@ const (
 	requestTime = 10 * time.Second
 	mostNamed   = 3 // objects in a line
 
-	afterRefusal = 10 * time.Second // until a right that was missing is tried again
+	pause = 10 * time.Second // between two writes
 )
 
 // Secret holds the last good forms of the broken objects of one source.
@@ -83,7 +84,7 @@ func (s *Secret) Lines() (out []string) {
 	defer s.mu.Unlock()
 	for _, fault := range s.faults {
 		if fault != "" {
-			out = append(out, "Secret "+s.Namespace+"/"+s.Name+" of the last good forms of broken objects "+fault)
+			out = append(out, "Secret "+s.Namespace+"/"+s.Name+" for the last good forms of broken objects: "+fault)
 		}
 	}
 	return out
@@ -95,12 +96,12 @@ func (s *Secret) fault(which int, text string) {
 	s.faults[which] = text
 	s.mu.Unlock()
 	if changed && text != "" {
-		s.Log.Warn("the Secret of the last good forms of broken objects "+text, "secret", s.Namespace+"/"+s.Name)
+		s.Log.Warn("Secret for the last good forms of broken objects: "+text, "secret", s.Namespace+"/"+s.Name)
 	}
 }
 
-// Read reads the Secret, the first time. It returns an error where the API server does not answer: then it is to be called again before objects
-// are listed. A right that is missing, and a text that cannot be read, are faults.
+// Read reads the Secret, the first time. It returns an error where the API server does not answer: call it again before objects are
+// listed. A right that is missing, and a text that cannot be read, are faults.
 func (s *Secret) Read(ctx context.Context, client *kube.Client) error {
 	s.mu.Lock()
 	known := s.read != nil
@@ -114,10 +115,10 @@ func (s *Secret) Read(ctx context.Context, client *kube.Client) error {
 	case err != nil && !apierrors.IsForbidden(err):
 		return fmt.Errorf("read Secret %s/%s: %w", s.Namespace, s.Name, err)
 	case err != nil:
-		s.fault(ofReading, "cannot be read, an object that is broken now is not served: "+err.Error())
+		s.fault(ofReading, "it cannot be read, so objects that are broken now have no earlier form: "+err.Error())
 	case stored != nil:
 		if had, err := remember.Groups(stored.Data[formsFile], s.Source, s.Of); err != nil {
-			s.fault(ofReading, err.Error()+"; an object that is broken now is not served")
+			s.fault(ofReading, "it "+err.Error()+", so objects that are broken now have no earlier form")
 		} else {
 			groups = had
 		}
@@ -150,30 +151,32 @@ func (s *Secret) Lead(ctx context.Context, connect func() (*kube.Client, error))
 		return err
 	}
 	defer client.Close()
-	retry := time.NewTicker(afterRefusal)
-	defer retry.Stop()
 	for {
-		refused := false
-		switch err := s.write(ctx, client); {
-		case ctx.Err() != nil:
+		err := s.write(ctx, client)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, kube.ErrNotLeading): // the next leader writes it, and names what is wrong
+			s.fault(ofWriting, "")
+			s.fault(ofSize, "")
 			return nil
 		case err != nil:
-			s.fault(ofWriting, "cannot be written, a replica that starts does not know these forms: "+err.Error())
-			if refused = apierrors.IsForbidden(err); !refused {
+			s.fault(ofWriting, "it cannot be written, so replicas that start do not know them: "+err.Error())
+			if !apierrors.IsForbidden(err) {
 				return err
 			}
 		default:
 			s.fault(ofWriting, "")
 		}
-		again := retry.C
-		if !refused {
-			again = nil
+		select {
+		case <-time.After(pause): // an object may break and be mended all the time
+		case <-ctx.Done():
+			continue
+		}
+		if err != nil {
+			continue
 		}
 		select {
-		case <-again:
 		case <-s.bell():
 		case <-ctx.Done():
-			return nil
 		}
 	}
 }
@@ -242,7 +245,7 @@ func sizeFault(left []string) string {
 	if len(left) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("has no room for %d of them: %s", len(left), strings.Join(left[:min(len(left), mostNamed)], ", "))
+	text := fmt.Sprintf("it has no room for %d of them: %s", len(left), strings.Join(left[:min(len(left), mostNamed)], ", "))
 	if len(left) > mostNamed {
 		text += " and others"
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"slices"
 	"time"
 )
 
@@ -75,7 +76,7 @@ func (a *Authority) Name() string { return a.issuer.Subject.String() }
 
 // Same reports whether two authorities sign, and trust, the same.
 func (a *Authority) Same(other *Authority) bool {
-	return a.issuer.Equal(other.issuer) && bytes.Equal(a.rootsPEM, other.rootsPEM)
+	return a.issuer.Equal(other.issuer) && bytes.Equal(a.rootsPEM, other.rootsPEM) && slices.EqualFunc(a.path, other.path, (*x509.Certificate).Equal)
 }
 
 // Root returns the SHA-256 of the root to which leaves lead.

@@ -153,7 +153,7 @@ func (t target) originalDestination() bool {
 // forwardedByName reports whether Envoy resolves the host of each request: programs name it to an HTTP proxy, and the service
 // has neither endpoints nor an original destination.
 func (t target) forwardedByName() bool {
-	return t.view.explicit() && t.service.Resolution == model.ResolutionNone && !t.service.Headless && len(t.service.Endpoints) == 0
+	return t.view.explicit() && !t.view.Gateway && t.service.Resolution == model.ResolutionNone && !t.service.Headless && len(t.service.Endpoints) == 0
 }
 
 func singleEndpoint(a *endpointv3.ClusterLoadAssignment) bool {

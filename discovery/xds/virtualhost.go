@@ -143,7 +143,7 @@ func (m hostMaker) port() {
 	for _, s := range services {
 		for _, p := range routed(s, m.number) {
 			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
-				return hostDomains(m.named(s), m.domain, m.cluster, aliases...)
+				return hostDomains(s, m.domain, m.cluster, aliases...)
 			})
 		}
 	}
@@ -158,14 +158,14 @@ func (m hostMaker) httpProxy() {
 	for _, s := range services {
 		for _, p := range routed(s, 0) {
 			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
-				return domains(m.named(s), p.Number, m.domain, m.cluster, aliases...)
+				return domains(s, p.Number, m.domain, m.cluster, aliases...)
 			})
 		}
 	}
 	m.addRuleHosts(rules, services, 80)
 }
 
-// named returns the service whose names lead to a virtual host. Without interception nothing tells which Pod of a headless service
+// named returns the service whose names lead to a virtual host without a rule. Without interception nothing tells which Pod of a headless service
 // a request is for, so the Pods' own names are those of no service: any other Pod would be a wrong one.
 func (m hostMaker) named(s *model.Service) *model.Service {
 	if !m.none || !s.Headless {
@@ -200,7 +200,7 @@ func (m hostMaker) addService(s *model.Service, port uint32, rules model.Rules, 
 	s = m.scope.WithoutEndpoints(s)
 	rule := rules.For(s.Host)
 	if rule == nil && len(s.Aliases) == 0 {
-		m.addPlain(s, port, func() []string { return domains(s) })
+		m.addPlain(s, port, func() []string { return domains(m.named(s)) })
 		return
 	}
 	var same []string
@@ -211,7 +211,11 @@ func (m hostMaker) addService(s *model.Service, port uint32, rules model.Rules, 
 			same = append(same, name)
 		}
 	}
-	m.addHost(s, s.Host, port, domains(s, same...), rule)
+	names := s
+	if rule == nil {
+		names = m.named(s)
+	}
+	m.addHost(s, s.Host, port, domains(names, same...), rule)
 }
 
 // aliasesIn returns the other names of a service that lead to it in a scope. The others are resolved by DNS, or not seen.

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -36,7 +38,7 @@ func TestHandoverWithARefusedTable(t *testing.T) {
 			if err := os.WriteFile(override, []byte(`{}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p := startPupil(t, startScript(t), "--handover", way, "--handoverTimeout", "3s", "--bootstrapOverride", override)
+			p := startPupil(t, startScript(t), "--handover", way, "--handoverTimeout", "8s", "--bootstrapOverride", override)
 			p.clusters(p.good)
 			p.listeners(httpListener("l", p.inbound[1], "late"), httpListener("refused", p.inbound[0], "r"))
 			p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
@@ -47,6 +49,17 @@ func TestHandoverWithARefusedTable(t *testing.T) {
 			p.must(os.WriteFile(override+"~", []byte(`{"stats_flush_interval": "7s"}`), 0o600))
 			p.must(os.Rename(override+"~", override))
 			p.must(p.AwaitLog("route table late"))
+			p.must(lab.Eventually(lab.StopLimit, func() error { // the newcomer has ended too
+				var a agentStatus
+				body, err := lab.Get("http://" + p.status + "/status")
+				if err == nil {
+					err = json.Unmarshal([]byte(body), &a)
+				}
+				if err == nil && (a.Handover != "refused" || len(a.Epochs) != 1) {
+					err = fmt.Errorf("the status is %+v, want a refused handover", a)
+				}
+				return err
+			}))
 			p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
 			p.Signal(syscall.SIGHUP)
 			p.must(p.AwaitLog("handed over to a newcomer"))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Copy is what a discovery keeps of its authority in another place than its files, so that trust comes before leaves where these files are
-// replaced, also over a restart: see Follow. The zero value is none.
+// Copy is a copy of an authority that discovery keeps beside the files, so that trust comes before leaves where these files are replaced, also
+// over a restart: see Follow. The zero value is none.
 type Copy struct {
 	Files    Files         `json:"files"`             // of the authority that is used, or that is being replaced
 	Since    time.Time     `json:"since"`             // when these files were first used

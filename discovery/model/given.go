@@ -11,7 +11,7 @@ import (
 )
 
 // What one namespace gives to the proxies of others costs memory and time in each of them, whether they use it or not. Of ServiceEntries,
-// VirtualServices and Gateways each namespace, other than the root namespace, has a share: one bound for each kind of cost. The oldest
+// VirtualServices, Gateways and DestinationRules each namespace, other than the root namespace, has a share: one bound for each kind of cost. The oldest
 // objects count first. What no longer fits is for proxies of its own namespace only. Services of registries do not count, but what
 // DestinationRules and WorkloadEntries of their namespace add to them does: a service for which that does not fit is for its own
 // namespace only, since others would call it without the rule's TLS settings.

@@ -103,7 +103,7 @@ func (r *rotating) follow(o ca.Observed, now time.Time) {
 		}
 	}
 	if err != nil {
-		other = "the files of --caDir cannot be used, and a restart would fail; the authority of before signs: " + err.Error()
+		other = "the files of --caDir cannot be used, so the authority in use signs on: " + err.Error()
 	}
 	stored := r.store(next, now)
 	if stored != nil && next.Rotation.Phase != "" && !next.Same(r.copied) {
@@ -224,7 +224,7 @@ func (r *rotating) take(state keep.State, err error) {
 	if !moved {
 		return
 	}
-	r.log.Warn("the root is rotated", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
+	r.log.Warn("another authority is used", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
 	if err := r.changed(); err != nil {
 		r.log.Error("the secure port does not trust the roots of the authority", "err", err)
 	}

@@ -146,7 +146,7 @@ func TestFilesOfAnotherAuthority(t *testing.T) {
 	r.is("first", true, 1, "")
 	r.puts(ca.KeyFile)
 	r.looks(0)
-	r.is("one file", true, 1, "cannot be used, and a restart would fail")
+	r.is("one file", true, 1, "cannot be used, so the authority in use signs on")
 	r.puts(ca.CertFile, ca.RootsFile)
 	r.looks(0)
 	r.is("all files", true, 2, "is being rotated, trust: ")

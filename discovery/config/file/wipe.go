@@ -16,8 +16,8 @@ type hold struct {
 }
 
 // removeMissing removes objects that are no longer in any file, unless they must be held. It returns a text about
-// objects that are held from now on, or no longer, and whether objects are removed that were held. With the last object the hold
-// becomes the server's, which knows longer than this process what there was: see model.Update's Emptied.
+// objects that are held from now on, or no longer, and whether objects are removed that were held. With the last object the
+// server holds them instead, since it remembers over a restart what there was: see model.Update's Emptied.
 func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string, certain bool) {
 	what := ""
 	if len(s.missing) > 0 && s.wipeDelay > 0 {

@@ -25,7 +25,9 @@ func TestARescueEndsWithItsFamily(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- rescue() }()
 	must(t, lab.Eventually(lab.StopLimit, func() error {
-		if !bound() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.rescues) == 0 {
 			return errors.New("nothing stands in for the parent")
 		}
 		return nil

@@ -38,6 +38,7 @@ const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 type merger struct {
 	Config
 	running chan struct{}
+	asked   chan struct{} // a place for each request that Envoy has not answered yet
 
 	mu       sync.Mutex
 	scrapes  []*scrape // oldest first: those that run, and those that wait
@@ -49,6 +50,7 @@ func newMerger(c Config) *merger {
 	return &merger{
 		Config:   c,
 		running:  make(chan struct{}, scrapesAtOnce),
+		asked:    make(chan struct{}, scrapesAtOnce),
 		failures: map[failure]int{}, said: map[string]string{},
 	}
 }
@@ -198,6 +200,8 @@ func (m *merger) mergeFrom(ctx context.Context, out *exposition, from source) ou
 
 var errNoEnvoy = errors.New("no Envoy is running")
 
+// fromEnvoy asks Envoy. Its main thread makes each answer as a whole, also one for a scraper that has left, so the place is free when Envoy has
+// answered, and no sooner.
 func (m *merger) fromEnvoy(ctx context.Context, asked url.Values) (*http.Response, error) {
 	admin := m.Envoy()
 	if admin == nil {
@@ -209,9 +213,44 @@ func (m *merger) fromEnvoy(ctx context.Context, asked url.Values) (*http.Respons
 			query.Set(name, asked.Get(name))
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy/stats/prometheus?"+query.Encode(), nil)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
+	request, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://envoy/stats/prometheus?"+query.Encode(), nil)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	return admin.RoundTrip(request)
+	select {
+	case m.asked <- struct{}{}:
+	case <-ctx.Done():
+		cancel()
+		return nil, ctx.Err()
+	}
+	type answer struct {
+		response *http.Response
+		err      error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		response, err := admin.RoundTrip(request)
+		<-m.asked
+		answered <- answer{response, err}
+	}()
+	select {
+	case a := <-answered:
+		if a.err != nil {
+			cancel()
+			return nil, a.err
+		}
+		context.AfterFunc(ctx, cancel) // from here on the scraper's time counts
+		a.response.Body = readBody{a.response.Body, cancel}
+		return a.response, nil
+	case <-ctx.Done():
+		go func() {
+			defer cancel()
+			if a := <-answered; a.err == nil {
+				a.response.Body.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
 }

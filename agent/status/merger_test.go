@@ -170,6 +170,7 @@ func TestMergeHasTimeForAll(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", want, recorder.Body)
 			}
 		}
+		<-time.After(frontTimeout) // until then Envoy may answer
 	})
 }
 
@@ -202,6 +203,7 @@ func TestScrapeStorm(t *testing.T) {
 		if refused := 50 - scrapesAtOnce - scrapesWaiting; count[503] < refused || count[200] < scrapesAtOnce || count[200]+count[503] != 50 {
 			t.Errorf("answers %v, want %d refused at once", count, refused)
 		}
+		<-time.After(frontTimeout)
 	})
 }
 
@@ -250,6 +252,41 @@ func TestScrapersThatDoNotRead(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), "pilotlight_agent_ready 1\n") {
 		t.Errorf("the reader gets %d bytes, %v", len(body), err)
 	}
+}
+
+// Envoy makes an answer also for scrapers that have left: no more of them wait in its queue than scrape at once.
+func TestScrapersThatLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := configOf(t, serving())
+		var asked atomic.Int32
+		answer := make(chan struct{})
+		c.Envoy = func() http.RoundTripper {
+			return transport(func(*http.Request) (*http.Response, error) {
+				asked.Add(1)
+				<-answer
+				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}}, nil
+			})
+		}
+		handler := Handler(c)
+		scrape := func() string {
+			request := httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil)
+			request.Header.Set(timeoutHeader, "0.05")
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, request)
+			return recorder.Body.String()
+		}
+		for range 20 {
+			scrape()
+		}
+		if n := asked.Load(); n != scrapesAtOnce {
+			t.Errorf("Envoy has %d requests to answer, want %d", n, scrapesAtOnce)
+		}
+		close(answer)
+		synctest.Wait()
+		if text := scrape(); asked.Load() != scrapesAtOnce+1 || !strings.Contains(text, "pilotlight_agent_ready 1\n") {
+			t.Errorf("after its answers it has had %d requests: %s", asked.Load(), text)
+		}
+	})
 }
 
 // Envoy's statistics are never in memory as a whole.

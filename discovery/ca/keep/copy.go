@@ -47,7 +47,7 @@ func WriteCopy(dir string, c ca.Copy) error {
 	if err != nil {
 		return err
 	}
-	return write(dir, copyFile, text, 0o600)
+	return locked(dir, func() error { return write(dir, copyFile, text, 0o600) }) // another discovery may have the directory
 }
 
 // Find returns the files of a directory's authority, and its last rotation that has ended. It takes the lock as Read does.

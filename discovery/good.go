@@ -2,8 +2,6 @@ package discovery
 
 import (
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -58,7 +56,7 @@ func (s *state) forms() map[string]map[string]model.Group {
 		}
 		c.broken.changed = false
 		out[name] = map[string]model.Group{}
-		for _, key := range slices.Sorted(maps.Keys(c.broken.keys)) {
+		for key := range c.broken.keys {
 			if c.good(key) && len(c.faults[key]) > 0 { // it is not gone
 				out[name][key] = c.groups[key]
 			}

@@ -12,7 +12,8 @@ const (
 	busyBound = 60 * time.Second // a main thread that works this long without an answer hangs
 
 	// applyBound is that of one that applies configuration: as long as it works on a response, its readiness keeps its last word. It
-	// keeps it too, within busyBound, while Envoy makes an answer for another program: that of a large /config_dump takes seconds.
+	// keeps it for busyBound after the response too, which Envoy acknowledges before its main thread has done all of the work, and while
+	// Envoy makes an answer for another program: that of a large /config_dump takes seconds.
 	applyBound = 10 * time.Minute
 
 	// certificateGrace is how long certificates that were valid may be faulty before the condition becomes false: Envoy
@@ -42,6 +43,7 @@ type State struct {
 	Silent   time.Time     // the first observation without an answer since then; zero when there is none
 	CPU      time.Duration // of the main thread, when it last advanced in the silence
 	Advanced time.Time     // when that was
+	Applied  time.Time     // the last observation of a response that was being applied
 }
 
 // Next returns the state after an observation.
@@ -139,6 +141,10 @@ func left(d time.Duration) string {
 // admin judges an answer of the admin, or its absence.
 func (s State) admin(o Observation, now time.Time) State {
 	s.Hang, s.Replace = HangNone, false
+	applying := o.Relayed != nil && o.Relayed.Applying
+	if applying {
+		s.Applied = now
+	}
 	switch {
 	case o.Answer != nil:
 		s.Answered, s.Silent = now, time.Time{}
@@ -175,11 +181,14 @@ func (s State) admin(o Observation, now time.Time) State {
 	if s.Answered.IsZero() {
 		return s // it is starting: its time limit is not known here
 	}
-	bound, works := busyBound, o.Reads
-	if o.Relayed != nil && o.Relayed.Applying {
-		bound, works = applyBound, true
+	end := s.Silent.Add(busyBound) // of the time that its main thread may work
+	switch {
+	case applying:
+		end = s.Silent.Add(applyBound)
+	case s.Applied.After(s.Silent):
+		end = s.Applied.Add(busyBound)
 	}
-	works = works && now.Sub(s.Advanced) < silence && now.Sub(s.Silent) < bound
+	works := now.Before(end) && now.Sub(s.Advanced) < silence && (o.Reads || now.Sub(s.Applied) < busyBound)
 	if now.Sub(s.Answered) >= silence && !works {
 		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
 	}
@@ -190,16 +199,16 @@ func (s State) admin(o Observation, now time.Time) State {
 		}
 		return s
 	}
-	return s.hang(now, bound)
+	return s.hang(now, end)
 }
 
-// hang counts time between observations only: none is made while the whole machine is stopped. bound is how long the main thread may work.
-func (s State) hang(now time.Time, bound time.Duration) State {
+// hang counts time between observations only: none is made while the whole machine is stopped. The main thread may work until end.
+func (s State) hang(now, end time.Time) State {
 	switch {
 	case now.Sub(s.Advanced) >= silence:
 		s.Hang, s.Replace = HangSilent, true
 	case now.Sub(s.Silent) >= silence:
-		s.Hang, s.Replace = HangBusy, now.Sub(s.Silent) >= bound
+		s.Hang, s.Replace = HangBusy, !now.Before(end)
 	}
 	return s
 }

@@ -41,6 +41,15 @@ func mute(cpu time.Duration) Observation {
 	return but(func(o *Observation) { o.Answer, o.Config, o.CPU = nil, nil, cpu })
 }
 
+// busy is n observations, one a second from a second on, of a main thread that works and does not answer.
+func busy(from, n int) (out []seen) {
+	for i := range n {
+		at := time.Duration(from+i) * time.Second
+		out = append(out, seen{at, mute(at)})
+	}
+	return out
+}
+
 // seen is an observation at a time after began.
 type seen struct {
 	at time.Duration
@@ -247,10 +256,6 @@ func TestHang(t *testing.T) {
 	busyAndDeaf := func(cpu time.Duration) Observation { o := mute(cpu); o.Deaf = true; return o }
 	unasked := mute(s)
 	unasked.Unasked = "too many open files"
-	var working []seen // with a main thread that works
-	for i := range 65 {
-		working = append(working, seen{time.Duration(i) * s, mute(s + time.Duration(i))})
-	}
 	applies := func(cpu time.Duration) Observation {
 		o := mute(cpu)
 		o.Relayed = &Relayed{Connected: true, Applying: true}
@@ -278,8 +283,8 @@ func TestHang(t *testing.T) {
 		{"answers again", []seen{{0, serving()}, {s, mute(s)}, {4 * s, mute(s)}, {5 * s, serving()}}, HangNone, false},
 		{"the whole machine was stopped", []seen{{0, serving()}, {time.Hour, mute(s)}}, HangNone, false},
 		{"busy", []seen{{0, serving()}, {s, mute(s)}, {2 * s, mute(2 * s)}, {3 * s, mute(3 * s)}, {4 * s, mute(4 * s)}}, HangBusy, false},
-		{"busy for 59 s", append([]seen{{0, serving()}}, working[1:61]...), HangBusy, false},
-		{"busy for 60 s", append([]seen{{0, serving()}}, working[1:62]...), HangBusy, true},
+		{"busy for 59 s", append([]seen{{0, serving()}}, busy(1, 60)...), HangBusy, false},
+		{"busy for 60 s", append([]seen{{0, serving()}}, busy(1, 61)...), HangBusy, true},
 		{"starts, and has not answered yet", []seen{{0, mute(s)}, {time.Minute, mute(s)}}, HangNone, false},
 		{"a parent without admin", []seen{{0, serving()}, {s, parent}, {9 * s, parent}}, HangNone, false},
 		{"a parent without admin, stopped", []seen{{0, serving()}, {s, parent}, {2 * s, stopped}}, HangStopped, true},
@@ -298,7 +303,10 @@ func TestHang(t *testing.T) {
 		{"applies configuration for 10 minutes", applying[:600], HangBusy, false},
 		{"applies it for longer", applying, HangBusy, true},
 		{"applies it, and does nothing", append(applying[:100:100], seen{102 * s, applies(s)}), HangSilent, true},
-		{"has applied it, and is busy all the same", append(applying[:100:100], seen{100 * s, mute(200 * s)}), HangBusy, true},
+		{"has applied it, and is busy for 59 s more", append(applying[:100:100], busy(100, 59)...), HangBusy, false},
+		{"has applied it, and is busy for 60 s more", append(applying[:100:100], busy(100, 60)...), HangBusy, true},
+		{"has applied it, and does nothing", append(applying[:100:100], seen{100 * s, mute(98 * s)}, seen{102 * s, mute(98 * s)}), HangSilent, true},
+		{"has applied it and answered, and is busy for 60 s", append(append(applying[:100:100], seen{100 * s, serving()}), busy(101, 61)...), HangBusy, true},
 		{"applies it, and nobody listens", []seen{{0, serving()}, {s, applyingDeaf(2 * s)}, {3 * s, applyingDeaf(3 * s)}}, HangDeaf, true},
 		{"applies it, stopped", append(applying[:9:9], seen{9 * s, stopped}), HangStopped, true},
 		{"has applied it, and answers", append(applying[:100:100], seen{100 * s, serving()}), HangNone, false},
@@ -340,17 +348,21 @@ func TestReadyWhileItApplies(t *testing.T) {
 		sequence []seen
 		ready    bool
 	}{
-		"for a minute":            {sequence[:60], true},
-		"for ten minutes":         {sequence[:600], true},
-		"for longer":              {sequence, false},
-		"it makes an answer":      {reading(59), true},
-		"for too long":            {reading(61), false},
-		"it makes one, and hangs": {append(reading(10), seen{13 * s, reads(9 * s)}), false},
-		"it was not ready":        {append([]seen{{0, unready}}, sequence[1:60]...), false},
-		"it does nothing":         {append(sequence[:60:60], seen{62 * s, applies(s)}), false},
-		"busy, with all answered": {append(sequence[:60:60], seen{60 * s, mute(99 * s)}), false},
-		"busy, and answers again": {append(sequence[:60:60], seen{60 * s, serving()}), true},
-		"busy, without the relay": {[]seen{{0, serving()}, {s, mute(s)}, {3 * s, mute(2 * s)}}, false},
+		"for a minute":                            {sequence[:60], true},
+		"for ten minutes":                         {sequence[:600], true},
+		"for longer":                              {sequence, false},
+		"it makes an answer":                      {reading(59), true},
+		"for too long":                            {reading(61), false},
+		"it makes one, and hangs":                 {append(reading(10), seen{13 * s, reads(9 * s)}), false},
+		"it was not ready":                        {append([]seen{{0, unready}}, sequence[1:60]...), false},
+		"it does nothing":                         {append(sequence[:60:60], seen{62 * s, applies(s)}), false},
+		"busy with what it has acknowledged":      {append(sequence[:60:60], seen{60 * s, mute(99 * s)}), true},
+		"busy with that, after an answer":         {append(sequence[:60:60], seen{60 * s, serving()}, seen{65 * s, mute(99 * s)}), true},
+		"busy with that for too long":             {append(sequence[:60:60], busy(60, 60)...), false},
+		"busy a minute after it has been applied": {append(sequence[:60:60], seen{60 * s, serving()}, seen{119 * s, mute(99 * s)}), false},
+		"it was not ready, and has acknowledged the configuration": {append(append([]seen{{0, unready}}, sequence[1:60]...), seen{60 * s, mute(99 * s)}), false},
+		"busy, and answers again":                                  {append(sequence[:60:60], seen{60 * s, serving()}), true},
+		"busy, without the relay":                                  {[]seen{{0, serving()}, {s, mute(s)}, {3 * s, mute(2 * s)}}, false},
 	} {
 		if v := verdict(test.sequence); v.Ready != test.ready {
 			t.Errorf("%s: ready %v: %s", name, v.Ready, v.Reason())

@@ -32,6 +32,7 @@ type standalone struct {
 	stdout  *os.File // of the agent; nil for its log
 	stderr  *os.File
 	bin     string                        // the agent's directory; empty for the common one
+	call    []string                      // the words that start the agent; empty for its path in bin
 	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
 }
 
@@ -139,6 +140,7 @@ func (s *standalone) start(dir string, flags ...string) {
 	place.Bin = cmp.Or(s.bin, place.Bin)
 	s.Sidecar, err = place.Sidecar(lab.Workload{
 		Role: s.role, Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
+		Call: s.call,
 		Flags: append([]string{
 			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
 			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",

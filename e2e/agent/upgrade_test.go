@@ -117,34 +117,13 @@ func TestUpgradeTriggers(t *testing.T) {
 // the file was renamed. It says which version ran before, and whether it is the same file.
 func TestUpgradeFollowsItsPath(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
-	s := newStandalone(t)
-	for i, path := range images(t) {
-		version := in(fmt.Sprint("v", i+1))
-		s.must(os.Mkdir(version, 0o755))
-		s.must(os.Rename(path, filepath.Join(version, "agent")))
-	}
-	lead := func(to string) {
-		t.Helper()
-		s.must(os.Symlink(to, in("next")))
-		s.must(os.Rename(in("next"), in("current")))
-	}
-	lead("v1")
+	s, two := newStandalone(t), twoVersions(t)
+	in, lead := two.in, two.lead
 	s.bin = in("current")
 	settings := in("settings.yaml")
 	s.must(os.WriteFile(settings, []byte("proxyLogLevel: warning\n"), 0o600))
 	s.launch("--config", settings)
 	s.must(s.awaitRevision(1, startLimit))
-	runs := func(want string) {
-		t.Helper()
-		running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.Pid))
-		s.must(err)
-		if file, err := os.Stat(want); err != nil || !os.SameFile(running, file) {
-			path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Pid))
-			t.Fatalf("%s runs, want %s (%v)", path, want, err)
-		}
-	}
 	asks := func(binary, want string) {
 		t.Helper()
 		out, err := s.upgradeTo(binary)
@@ -154,21 +133,21 @@ func TestUpgradeFollowsItsPath(t *testing.T) {
 	}
 	lead("v2")
 	asks("", in("current", "agent")+"), before ")
-	runs(in("v2", "agent"))
+	s.runs(in("v2", "agent"))
 	asks("", in("current", "agent")+"), the same binary")
 	lead("v1")
 	s.Signal(syscall.SIGUSR2)
 	s.upgraded(3)
-	runs(in("v1", "agent"))
+	s.runs(in("v1", "agent"))
 	s.must(os.Rename(in("v1", "agent"), in("v1", "agent.old")))
 	s.must(os.Link(in("v2", "agent"), in("v1", "agent")))
 	asks("", in("current", "agent")+"), before ")
-	runs(in("v2", "agent"))
+	s.runs(in("v2", "agent"))
 	asks(in("v1", "agent.old"), in("v1", "agent.old")+"), before ")
-	runs(in("v1", "agent.old"))
+	s.runs(in("v1", "agent.old"))
 	s.Signal(syscall.SIGUSR2)
 	s.upgraded(6)
-	runs(in("v1", "agent.old"))
+	s.runs(in("v1", "agent.old"))
 	s.must(os.WriteFile(settings, []byte("proxyLogLevel: info\n"), 0o600))
 	asks("", in("v1", "agent.old")+"), the same binary\nnot in force: arguments of Envoy (--log-level info, before warning): with its next start or handover\n")
 	s.configure(2)
@@ -176,6 +155,91 @@ func TestUpgradeFollowsItsPath(t *testing.T) {
 	s.must(os.WriteFile(settings, []byte("proxyLogLevl: warning\n"), 0o600))
 	if err := s.upgrade(""); err == nil || !strings.Contains(err.Error(), "proxyLogLevl") || strings.Contains(err.Error(), "for usage") {
 		t.Errorf("a typo in the settings: %v", err)
+	}
+}
+
+// versions are two builds of the agent: v1/agent and v2/agent in a directory, where the link current leads to one of them.
+type versions struct {
+	t   *testing.T
+	dir string
+}
+
+func twoVersions(t *testing.T) versions {
+	t.Helper()
+	v := versions{t, t.TempDir()}
+	for i, path := range images(t) {
+		version := v.in(fmt.Sprint("v", i+1))
+		v.must(os.Mkdir(version, 0o755))
+		v.must(os.Rename(path, filepath.Join(version, "agent")))
+	}
+	v.lead("v1")
+	return v
+}
+
+func (v versions) in(names ...string) string {
+	return filepath.Join(append([]string{v.dir}, names...)...)
+}
+
+func (v versions) must(err error) {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v versions) lead(to string) {
+	v.t.Helper()
+	v.must(os.Symlink(to, v.in("next")))
+	v.must(os.Rename(v.in("next"), v.in("current")))
+}
+
+// runs checks that the agent is the program of a file.
+func (s *standalone) runs(want string) {
+	s.t.Helper()
+	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.Pid))
+	s.must(err)
+	if file, err := os.Stat(want); err != nil || !os.SameFile(running, file) {
+		path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Pid))
+		s.t.Fatalf("%s runs, want %s (%v)", path, want, err)
+	}
+}
+
+// A name that was found in PATH at the start, and a relative path, are the same place at each upgrade.
+func TestUpgradeFollowsItsName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		call func(v versions) []string
+	}{
+		{"in PATH", func(v versions) []string {
+			return []string{"env", "PATH=" + v.in("none") + ":" + v.in("current") + ":" + v.in("v1") + ":" + os.Getenv("PATH"), "agent"}
+		}},
+		{"a relative path", func(v versions) []string {
+			here, err := os.Getwd()
+			v.must(err)
+			path, err := filepath.Rel(here, v.in("current", "agent"))
+			v.must(err)
+			return []string{path}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, two := newStandalone(t), twoVersions(t)
+			s.call = test.call(two)
+			s.launch()
+			s.must(s.awaitRevision(1, startLimit))
+			load := s.lightLoad()
+			two.lead("v2")
+			if out, err := s.upgradeTo(""); err != nil || !strings.Contains(out, "("+two.in("current", "agent")+")") {
+				t.Errorf("it prints %q, %v", out, err)
+			}
+			s.runs(two.in("v2", "agent"))
+			two.lead("v1")
+			s.Signal(syscall.SIGUSR2)
+			s.upgraded(2)
+			s.runs(two.in("v1", "agent"))
+			lab.Unharmed(t, load)
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -67,6 +68,7 @@ type Workload struct {
 	Discovery string // host:port
 	Flags     []string
 	Env       []string
+	Call      []string // the words that start the agent; empty for the path in Bin
 
 	Stdout, Stderr *os.File // of the agent; nil for its log
 }
@@ -100,13 +102,17 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 		return nil, err
 	}
 	s := &Sidecar{Admin: fmt.Sprintf("127.0.0.1:%d", port), ConfigPath: filepath.Join(l.Dir, w.Name)}
-	argv := []string{
-		filepath.Join(l.Bin, "agent"), "proxy", cmp.Or(w.Role, "sidecar"),
+	call := w.Call
+	if len(call) == 0 {
+		call = []string{filepath.Join(l.Bin, "agent")}
+	}
+	argv := slices.Concat(call, []string{
+		"proxy", cmp.Or(w.Role, "sidecar"),
 		"--ip", w.IP, "--id", w.Name + ".default", "--domain", "default.svc.cluster.local",
 		"--serviceregistry", "Other", "--serviceCluster", w.App,
 		"--configPath", s.ConfigPath, "--binaryPath", l.Envoy, "--discoveryAddress", w.Discovery,
 		"--proxyAdminPort", strconv.Itoa(port), "--concurrency", "1",
-	}
+	})
 	env := []string{
 		"ISTIO_META_INTERCEPTION_MODE=NONE",
 		fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q,"version":%q}`, w.App, w.Version),

@@ -177,6 +177,7 @@ tags := grpcnotrace,pod,long,wire,registries,kube,node,browser
 # The database of vulnerabilities as a module, of a pinned version: no change turns red by the day.
 run/vulndb/index/db.json: envoy-tools/vulndb/go.mod
 	@rm -rf run/vulndb && mkdir -p run
+	@go -C envoy-tools/vulndb mod download golang.org/x/vulndb # go list names no directory before
 	@go -C envoy-tools/vulndb tool indexdb -vulns "$$(go -C envoy-tools/vulndb list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out $(CURDIR)/run/vulndb
 
 vulnerabilities: run/vulndb/index/db.json ## fail on a known vulnerability that a program reaches, by the pinned database

@@ -186,7 +186,7 @@ var rules = []rule{
 	{who: "discovery/listing", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
 	{who: "discovery/tracing", only: "internal/version", why: "traces tell which build sends them, and no more of discovery"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/binding internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node watch internal/binding internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
 	{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",

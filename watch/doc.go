@@ -13,5 +13,7 @@
 // that a change costs what changed. Where an event does not say (a directory, a link, a lost event), it asks for a look
 // at everything, and so it does from time to time.
 //
+// Appears waits for one file, such as a socket that a program is about to make.
+//
 // The package does not read the files. It is the only package that imports fsnotify.
 package watch

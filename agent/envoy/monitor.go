@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/watch"
 )
 
 // The agent queries the admin of a serving epoch at intervals. These queries are most of the CPU time of an idle agent.
@@ -36,7 +36,9 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	var kept sync.WaitGroup // see keepParent
 	defer kept.Wait()
 	began := time.Now()
-	c.awaitAdmin(ctx)
+	starting, started := context.WithTimeout(ctx, muteTime)
+	watch.Appears(starting, c.admin.Socket) // it takes Envoy most of its start, and a query that fails costs more
+	started()
 	var asked time.Time // when configuration was last queried
 	c.linked = began    // no query of the link right after the fork
 	var next time.Time  // of the next query; a read of the process's state leaves it as it is
@@ -91,23 +93,6 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		case <-ctx.Done():
 		case <-c.stirred: // read the process's state, without a query
 		case <-time.After(time.Until(next)):
-		}
-	}
-}
-
-// awaitAdmin waits until the process has created the socket of its admin, which takes most of its start, or for a while. A look at the path
-// costs much less than a query that fails.
-func (c *process) awaitAdmin(ctx context.Context) {
-	look := time.NewTicker(pollInterval(0))
-	defer look.Stop()
-	for began := time.Now(); time.Since(began) < muteTime; {
-		if _, err := os.Lstat(c.admin.Socket); err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
 		}
 	}
 }

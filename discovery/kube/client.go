@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,12 +25,12 @@ import (
 type Client struct {
 	config *rest.Config
 	http   *http.Client
-	dialer *connrotation.Dialer
+	dialer *dialer
 }
 
 // New returns a Client with connections of its own. It sends no request.
 func New(config *rest.Config, userAgent string) (*Client, error) {
-	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
+	dialer := newDialer((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.Dial = userAgent, dialer.DialContext
 	config.QPS = -1 // no limit: a few watches, and the server has its own limits
@@ -80,5 +82,31 @@ func (c *Client) untyped(kind schema.GroupVersionKind) (*rest.RESTClient, error)
 	return c.of(kind.GroupVersion(), known, runtime.ContentTypeJSON)
 }
 
-// Close closes all connections, those in use too. The client may be used again.
-func (c *Client) Close() { c.dialer.CloseAll() }
+// Close closes all connections, those in use and those that are being dialled too. The client may be used again.
+func (c *Client) Close() { c.dialer.close() }
+
+// dialer knows the connections that it has dialled.
+type dialer struct {
+	*connrotation.Dialer
+	closes atomic.Int64
+}
+
+func newDialer(dial connrotation.DialFunc) *dialer {
+	return &dialer{Dialer: connrotation.NewDialer(dial)}
+}
+
+// DialContext fails if all connections are closed meanwhile: nobody would close this one.
+func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	before := d.closes.Load()
+	conn, err := d.Dialer.DialContext(ctx, network, address)
+	if err == nil && d.closes.Load() != before {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+func (d *dialer) close() {
+	d.closes.Add(1)
+	d.CloseAll()
+}

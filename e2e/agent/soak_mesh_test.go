@@ -33,6 +33,13 @@ type soaked struct {
 // nothing is left.
 func TestSoakMesh(t *testing.T) {
 	t.Parallel()
+	lab.InMountAndNetworkNamespace(t, func(t *testing.T) {
+		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // without its sockets, an Envoy is replaced side by side
+		soakMesh(t)
+	})
+}
+
+func soakMesh(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -246,6 +253,9 @@ func (s *soaked) settled(after string) {
 		}
 		if err != nil {
 			return err
+		}
+		if found, err := filepath.Glob(filepath.Join(s.agent.ConfigPath, "agent-*.sock")); len(found) != 1 {
+			return fmt.Errorf("after %s: sockets of the agent: %q, %w", after, found, err)
 		}
 		text, err := lab.Get("http://" + s.agent.Admin + "/config_dump?mask=bootstrap.stats_flush_interval")
 		if want := fmt.Sprintf(`"%ds"`, s.interval); err == nil && !strings.Contains(text, want) {

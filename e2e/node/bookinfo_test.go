@@ -30,11 +30,12 @@ func TestBookinfoOnANode(t *testing.T) {
 		n.weigh(100, 0)
 
 		n.looks()
+		streams := n.deployStreams()
 
 		n.kubectl("-n", "bookinfo", "rollout", "status", "deployment", "--timeout=120s")
 		n.gone("bookinfo")
 		reviews := n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}")
-		plain := n.plain(reviews+":9080", "/reviews/0")
+		plain, open := n.plain(reviews+":9080", "/reviews/0"), n.openStreams(streams)
 		load := lab.StartLoad(gateway, "http://bookinfo.example.com/productpage", 2, 2)
 		for _, namespace := range []string{"istio-system", "istio-ingress", "bookinfo"} {
 			n.kubectl("-n", namespace, "rollout", "restart", "deployment")
@@ -43,6 +44,7 @@ func TestBookinfoOnANode(t *testing.T) {
 		}
 		lab.Unharmed(t, load)
 		plain.unharmed(n)
+		open.unharmed(n)
 		n.scales(gateway)
 
 		n.leavesNothing()

@@ -142,7 +142,7 @@ e2e-page: build bin/envoy ## run the tests of the mesh's page in headless Chromi
 	go test -tags grpcnotrace,browser -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/page
 
 soak: build bin/envoy ## start and stop 200 times, hand over and upgrade 200 times, and SOAK=10m of a busy mesh: nothing is left, memory stays flat
-	go test -count=1 -timeout 60m -run 'TestSoak' -v ./e2e/agent -soak 200 $(if $(SOAK),-soak-for $(SOAK))
+	go test -count=1 -timeout 60m -run 'TestSoak' -v ./e2e/agent -soak 200 -soak-for $(or $(SOAK),15s)
 
 chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure
 	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e/agent -chaos 120

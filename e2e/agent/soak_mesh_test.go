@@ -17,7 +17,7 @@ import (
 )
 
 // soakFor is how long the soak of a mesh lasts: SOAK=10m make soak.
-var soakFor = flag.Duration("soak-for", 15*time.Second, "how long the soak of a mesh lasts")
+var soakFor = flag.Duration("soak-for", 5*time.Second, "how long the soak of a mesh lasts")
 
 // soaked is an agent in a busy mesh: a service that nobody asks for changes its endpoint every 0.4 s.
 type soaked struct {

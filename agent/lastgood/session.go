@@ -79,8 +79,10 @@ func (s *Session) abort() {
 // Fail ends recording, since something that Envoy has got cannot be recorded.
 func (s *Session) Fail(err error) { s.with(func(j *journal) { j.store.fail(j, err) }) }
 
-// Request takes what Envoy asks and answers.
-func (s *Session) Request(r Request) {
+// Request takes what Envoy asks and answers. It reports whether what Envoy has of the type is recorded: if not, its versions must not be
+// passed on, so that discovery sends everything, however many streams have ended before that. Where nothing is recorded it is true.
+func (s *Session) Request(r Request) (recorded bool) {
+	recorded = true
 	s.with(func(j *journal) {
 		if r.Type != "" && !s.asked[r.Type] {
 			s.asked[r.Type], j.progress.asked[r.Type] = true, true
@@ -88,11 +90,13 @@ func (s *Session) Request(r Request) {
 				j.store.queue(j, func() error { return j.accept(number, nil) })
 			}
 		}
+		recorded = r.Type == "" || j.progress.accepted[r.Type]
 		if number, refused, counts := j.progress.answer(r); counts {
 			j.store.queue(j, func() error { return j.accept(number, refused) })
 		}
 		j.settle()
 	})
+	return recorded
 }
 
 // Contact notes that discovery was there at a time: until then the configuration was the newest.

@@ -135,7 +135,7 @@ func (s *Store) do(op func()) bool {
 func (s *Store) Path(node string) string { return filepath.Join(s.name, FileName(node)) }
 
 // Session begins to record one stream of a process; a process that came later has a greater number. fresh says that nothing of
-// what the process has is recorded: then its versions must not be passed on, so that discovery sends everything. restart is
+// what the process has is recorded. restart is
 // called when recording has failed and can be tried again by a new stream: also for a stream that begins in between. The session is nil, or
 // waits for that, while nothing is recorded.
 func (s *Store) Session(process uint64, header Header, restart func()) (session *Session, fresh bool) {

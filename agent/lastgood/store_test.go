@@ -255,6 +255,43 @@ func TestStreamsOfOneProcess(t *testing.T) {
 	}
 }
 
+// Envoy's versions of a type count once the journal has what they are of: an agent that was upgraded begins a journal, and streams may end before
+// discovery has sent anything. Else discovery would send nothing more, and a journal without clusters would be whole.
+func TestVersionsOfWhatIsNotRecorded(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		asks := func(session *Session, typeURL, version string, want bool) {
+			t.Helper()
+			if got := session.Request(Request{Type: typeURL, Versions: map[string]string{"a": version}}); got != want {
+				t.Errorf("its versions of %s are recorded: %v, want %v", typeURL, got, want)
+			}
+		}
+		for range 2 { // streams that end before an answer
+			session, _ := s.Session(7, header, nil)
+			asks(session, TypeCluster, "1", false)
+			asks(session, TypeListener, "1", false)
+			session.Close()
+		}
+		session, _ := s.Session(7, header, nil)
+		asks(session, TypeCluster, "1", false)
+		tell(session, TypeCluster, "1", "a@2")
+		tell(session, TypeListener, "2", "a@2")
+		session.Close()
+		session, _ = s.Session(7, header, nil)
+		asks(session, TypeCluster, "2", true) // it has taken the response whose answer is missing
+		asks(session, TypeListener, "1", false)
+		send(session, TypeListener, "3", "", "a@2")
+		session.Close()
+		session, _ = s.Session(7, header, nil)
+		asks(session, TypeCluster, "2", true)
+		asks(session, TypeListener, "2", true)
+		asks(session, TypeRoutes, "2", false)
+		asks(nil, TypeRoutes, "2", true)
+		session.Fail(errors.New("no disk"))
+		asks(session, TypeEndpoints, "2", true)
+	})
+}
+
 // A newcomer replaces what was only when it is whole, and an older process does not begin anew beside it.
 func TestNewcomer(t *testing.T) {
 	dir := t.TempDir()

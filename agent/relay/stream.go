@@ -38,7 +38,6 @@ type stream struct {
 	want      lastgood.Header
 	node      []byte
 	session   *lastgood.Session
-	fresh     bool // nothing that Envoy has is recorded
 	contacted time.Time
 	heard     atomic.Int64 // when discovery began its last response, in nanoseconds
 }
@@ -79,7 +78,7 @@ func (s *stream) run(ctx context.Context, body io.Reader) error {
 		Certificate: s.process.Certified,
 	}
 	if !s.process.Trial {
-		s.session, s.fresh = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })
+		s.session, _ = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })
 		defer s.session.Close()
 	}
 	return s.ask(ctx, first, incoming)
@@ -106,9 +105,9 @@ func receive(ctx context.Context, from io.Reader, requests chan<- request) error
 
 // take notes a request, and returns it as it is passed on.
 func (s *stream) take(r request) request {
-	s.session.Request(r.Request)
+	recorded := s.session.Request(r.Request)
 	s.envoy.request(r.Request, time.Now())
-	if s.fresh && len(r.Versions) > 0 {
+	if !recorded && len(r.Versions) > 0 {
 		r.Versions = nil
 		r.message, _ = lastgood.WithoutVersions(r.message) // it has been parsed before
 	}

@@ -100,6 +100,35 @@ func TestLastGoodInABusyMesh(t *testing.T) {
 	t.Logf("remembered after %d changes; killed, and serving again after %v", changes, o.crash())
 }
 
+// An agent that is upgraded while discovery is away remembers all that Envoy has once discovery is back, though Envoy's first streams to it have ended
+// without an answer.
+func TestLastGoodAfterAnUpgradeWithoutDiscovery(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	for range 2 {
+		path, err := o.agent.LastGood()
+		o.Check(err)
+		before, err := os.Stat(path)
+		o.Check(err)
+		o.leave()
+		out, err := exec.Command(lab.Program("agent"), "upgrade", "--configPath", o.agent.ConfigPath, "--statusPort", o.port).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		o.says("/metrics", "pilotlight_agent_discovery_connected 0")
+		o.Check(o.Discovery.Restart())
+		o.says("/metrics", "pilotlight_agent_discovery_connected 1")
+		o.Check(lab.Eventually(lab.StopLimit, func() error {
+			if now, err := os.Stat(path); err != nil || os.SameFile(before, now) {
+				return fmt.Errorf("%s is the file of before the upgrade, %w", path, err)
+			}
+			return nil
+		}))
+	}
+	o.leave()
+	t.Logf("killed, and serving again after %v", o.crash())
+}
+
 // configPath is removed or moved away, with every socket in it: Envoy serves on, also across an upgrade of the agent, and configuration arrives
 // as before.
 func TestConfigPathIsRemoved(t *testing.T) {

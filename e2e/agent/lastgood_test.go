@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,6 +76,26 @@ func (o *outage) remembered() {
 	o.T.Helper()
 	o.Check(lab.Eventually(lab.StopLimit, func() error {
 		_, err := o.agent.LastGood()
+		return err
+	}))
+}
+
+// remembers waits until the Envoy that serves has its own configuration remembered.
+func (o *outage) remembers() {
+	o.T.Helper()
+	const metric = "pilotlight_agent_last_good_recorded_timestamp_seconds "
+	began := time.Now()
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		text, err := lab.Get("http://127.0.0.1:" + o.port + "/metrics")
+		if err != nil {
+			return err
+		}
+		_, value, _ := strings.Cut(text, "\n"+metric)
+		value, _, _ = strings.Cut(value, "\n")
+		seconds, err := strconv.ParseFloat(value, 64)
+		if err == nil && seconds < float64(began.UnixMilli())/1000 {
+			err = fmt.Errorf("what an Envoy would get is of %s, want of %d at least", value, began.Unix())
+		}
 		return err
 	}))
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -218,26 +217,6 @@ func (s *soaked) removeSockets() {
 		}
 		if errors.Is(err, os.ErrNotExist) {
 			return nil // its process has just ended
-		}
-		return err
-	}))
-}
-
-// remembers waits until the Envoy that serves has its own configuration remembered.
-func (s *soaked) remembers() {
-	s.T.Helper()
-	const metric = "pilotlight_agent_last_good_recorded_timestamp_seconds "
-	began := time.Now()
-	s.Check(lab.Eventually(lab.StopLimit, func() error {
-		text, err := lab.Get("http://127.0.0.1:" + s.port + "/metrics")
-		if err != nil {
-			return err
-		}
-		_, value, _ := strings.Cut(text, "\n"+metric)
-		value, _, _ = strings.Cut(value, "\n")
-		seconds, err := strconv.ParseFloat(value, 64)
-		if err == nil && seconds < float64(began.UnixMilli())/1000 {
-			err = fmt.Errorf("what an Envoy would get is of %s, want of %d at least", value, began.Unix())
 		}
 		return err
 	}))

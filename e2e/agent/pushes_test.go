@@ -2,7 +2,6 @@ package agent
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,15 +67,7 @@ func TestPushesAfterSocketsAreRemoved(t *testing.T) {
 			pid, revision := g.pid("serving"), 2
 			g.push(revision)
 			for range 2 {
-				g.must(filepath.WalkDir(g.ConfigPath, func(path string, entry os.DirEntry, err error) error {
-					if err == nil && entry.Type()&os.ModeSocket != 0 {
-						err = os.Remove(path)
-					}
-					if errors.Is(err, os.ErrNotExist) {
-						return nil // that of a process that has just ended
-					}
-					return err
-				}))
+				g.must(lab.RemoveSockets(g.ConfigPath))
 				g.must(lab.Eventually(lab.StopLimit, func() error {
 					if found, err := filepath.Glob(filepath.Join(g.ConfigPath, "hot-*_parent_*")); err != nil || len(found) == 0 {
 						return fmt.Errorf("no socket is there in the place of the parent's, %w", err)

@@ -211,15 +211,7 @@ func (s *soaked) handOver() {
 
 func (s *soaked) removeSockets() {
 	s.T.Helper()
-	s.Check(filepath.WalkDir(s.agent.ConfigPath, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.Type()&os.ModeSocket != 0 {
-			err = os.Remove(path)
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // its process has just ended
-		}
-		return err
-	}))
+	s.Check(lab.RemoveSockets(s.agent.ConfigPath))
 }
 
 // settled waits until one Envoy serves, with the bootstrap of the last hand-over, and what discovery has.

@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -14,4 +16,17 @@ func ShortDir(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// RemoveSockets removes the sockets of an agent and its Envoys below a directory, as a cleaner of /run may.
+func RemoveSockets(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type()&os.ModeSocket != 0 {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // its process has just ended
+		}
+		return err
+	})
 }

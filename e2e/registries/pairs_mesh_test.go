@@ -353,15 +353,7 @@ spec:
 // removeSockets removes the sockets of the agent and its Envoys, as a cleaner of /run may.
 func (m *mesh) removeSockets() {
 	m.T.Helper()
-	m.check(filepath.WalkDir(filepath.Join(m.proxies, "client"), func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.Type()&os.ModeSocket != 0 {
-			err = os.Remove(path)
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // its process has just ended
-		}
-		return err
-	}))
+	m.check(lab.RemoveSockets(filepath.Join(m.proxies, "client")))
 }
 
 // fill leaves no byte on the disks of discovery and of the agent.

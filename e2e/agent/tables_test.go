@@ -32,29 +32,36 @@ func TestHandoverWithARefusedTable(t *testing.T) {
 	for _, way := range []string{"side-by-side", "hot"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			override := filepath.Join(t.TempDir(), "override.json")
-			if err := os.WriteFile(override, []byte(`{}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p := startPupil(t, startScript(t), "--handover", way, "--handoverTimeout", "8s", "--bootstrapOverride", override)
-			p.clusters(p.good)
-			p.listeners(httpListener("l", p.inbound[1], "late"), httpListener("refused", p.inbound[0], "r"))
-			p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
-			p.await("healthy", healthy)
-			load := lab.StartSlowLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 2, 2, 20*time.Millisecond)
-			p.routes(routesTo("r", "good", 2))
-			p.await("degraded", degraded("RDS: Envoy rejected an answer at"))
-			change := func(seconds int) {
-				p.must(os.WriteFile(override+"~", fmt.Appendf(nil, `{"stats_flush_interval": "%ds"}`, seconds), 0o600))
-				p.must(os.Rename(override+"~", override))
-			}
-			change(7)
-			p.must(p.AwaitLog("route table late"))
-			p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
-			change(8)
-			p.must(p.AwaitLog("handed over to a newcomer"))
-			p.await("healthy", healthy)
-			lab.Unharmed(t, load)
+			lab.InNetworkNamespace(t, func(t *testing.T) {
+				lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // else a handover side by side may reset connections
+				handOverWithARefusedTable(t, way)
+			})
 		})
 	}
+}
+
+func handOverWithARefusedTable(t *testing.T, way string) {
+	override := filepath.Join(t.TempDir(), "override.json")
+	if err := os.WriteFile(override, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startPupil(t, startScript(t), "--handover", way, "--handoverTimeout", "8s", "--bootstrapOverride", override)
+	p.clusters(p.good)
+	p.listeners(httpListener("l", p.inbound[1], "late"), httpListener("refused", p.inbound[0], "r"))
+	p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
+	p.await("healthy", healthy)
+	load := lab.StartSlowLoad(p.inbound[1], "http://"+p.inbound[1]+"/", 2, 2, 20*time.Millisecond)
+	p.routes(routesTo("r", "good", 2))
+	p.await("degraded", degraded("RDS: Envoy rejected an answer at"))
+	change := func(seconds int) {
+		p.must(os.WriteFile(override+"~", fmt.Appendf(nil, `{"stats_flush_interval": "%ds"}`, seconds), 0o600))
+		p.must(os.Rename(override+"~", override))
+	}
+	change(7)
+	p.must(p.AwaitLog("route table late"))
+	p.routes(routesTo("late", "good", 1), routesTo("r", "good", 1))
+	change(8)
+	p.must(p.AwaitLog("handed over to a newcomer"))
+	p.await("healthy", healthy)
+	lab.Unharmed(t, load)
 }

@@ -77,7 +77,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 		}
 		if len(s.Selector) > 0 {
 			m.selecting[s.Namespace] = redeclared(m.selecting[s.Namespace], s)
-			s = m.withWorkloads(s)
+			s = m.withWorkloads(s, m.takenBy(s))
 		}
 		claims := m.claims(s.Host)
 		i := slices.IndexFunc(claims, func(o *Service) bool { return o.Namespace == s.Namespace })

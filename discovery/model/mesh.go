@@ -143,10 +143,11 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 // addServices orders services by their right to their host, and joins the declarations of one host and namespace into
 // one service: see union.go.
 func (m *Mesh) addServices(services []*Service) {
+	taken := m.taken(services)
 	for i, s := range services {
 		if len(s.Selector) > 0 {
 			m.selecting[s.Namespace] = append(m.selecting[s.Namespace], s)
-			services[i] = m.withWorkloads(s)
+			services[i] = m.withWorkloads(s, taken[s])
 		}
 	}
 	slices.SortStableFunc(services, (*Service).byRight)

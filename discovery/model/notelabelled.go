@@ -119,21 +119,22 @@ func (j *judge) overlaps() {
 func (j *judge) neighbours() {
 	type server struct {
 		*Config[*networking.Gateway]
-		plain      bool
-		credential string
+		plain                bool
+		credential, selector string
 	}
 	at := map[string][]server{}
 	for _, g := range j.byRightToPorts() {
+		selector := selectorKey(g.Spec.Selector)
 		for i, s := range g.Spec.Servers {
 			protocol, _ := ParseProtocol(s.GetPort().GetProtocol())
 			key := fmt.Sprint(orAny(s.Bind), " ", s.GetPort().GetNumber())
-			own := server{g, protocol.IsHTTP(), ""}
+			own := server{g, protocol.IsHTTP(), "", selector}
 			if protocol == HTTPS {
 				own.credential = s.GetTls().GetCredentialName()
 			}
 			said := false
 			for _, first := range at[key] {
-				same := selectorKey(first.Spec.Selector) == selectorKey(g.Spec.Selector)
+				same := first.selector == selector
 				if said || first.Config == g || !same && !Selects(first.Spec.Selector, g.Spec.Selector) && !Selects(g.Spec.Selector, first.Spec.Selector) {
 					continue
 				}

@@ -150,7 +150,7 @@ func (j *judge) gatewayHosts(meta Meta, v *networking.VirtualService) {
 		}
 		hosts := hostsOf(g)
 		for i, short := range v.Hosts {
-			if !opens(g, meta.Namespace, short) && !opens(g, meta.Namespace, j.domain.Qualify(short, meta.Namespace)) {
+			if !opens(g, hosts, meta.Namespace, short) && !opens(g, hosts, meta.Namespace, j.domain.Qualify(short, meta.Namespace)) {
 				j.note(UnservedHost, meta, index("spec.hosts", i), "no server of Gateway %s has a host for %s of namespace %s: requests for it "+
 					"do not follow these routes there; the Gateway has %s", full, short, meta.Namespace, strings.Join(hosts[:min(len(hosts), maxHosts)], ", "))
 			}
@@ -158,9 +158,9 @@ func (j *judge) gatewayHosts(meta Meta, v *networking.VirtualService) {
 	}
 }
 
-// opens reports whether a server of the Gateway g takes requests for a host of a VirtualService in namespace.
-func opens(g *Config[*networking.Gateway], namespace, host string) bool {
-	return slices.ContainsFunc(hostsOf(g), func(entry string) bool {
+// opens reports whether the Gateway g, whose servers have hosts, takes requests for a host of a VirtualService in namespace.
+func opens(g *Config[*networking.Gateway], hosts []string, namespace, host string) bool {
+	return slices.ContainsFunc(hosts, func(entry string) bool {
 		from, pattern, scoped := strings.Cut(entry, "/")
 		switch {
 		case !scoped:

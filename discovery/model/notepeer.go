@@ -42,10 +42,11 @@ func (j *judge) peerAuthentication(o *Object, p *security.PeerAuthentication) {
 
 // peerRivals adds a note about an older policy of the same scope.
 func (j *judge) peerRivals(meta Meta, labels map[string]string) {
+	selected := j.selected.workloads(meta.Namespace, labels)
 	for _, first := range j.peers[meta.Namespace] {
 		own := first.Spec.GetSelector().GetMatchLabels()
 		switch {
-		case first.Meta.Key() == meta.Key():
+		case first.Name == meta.Name:
 			return // the rest is younger
 		case maps.Equal(own, labels):
 			j.conflict(meta, first.Meta, "spec", "the same workloads follow %s, %s", name(first.Meta), notUsed)
@@ -53,7 +54,7 @@ func (j *judge) peerRivals(meta Meta, labels map[string]string) {
 		case len(own) == 0 || len(labels) == 0:
 			continue
 		}
-		for _, w := range j.selected.workloads(meta.Namespace, labels) {
+		for _, w := range selected {
 			if Selects(own, w.labels) {
 				j.conflict(meta, first.Meta, "spec.selector", "workloads with %s follow %s, %s for them", pairs(w.labels), name(first.Meta), notUsed)
 				break

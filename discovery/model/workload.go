@@ -175,17 +175,58 @@ func without(all, gone []*Workload) []*Workload {
 
 // withWorkloads returns s with the workloads that it selects as additional endpoints. The registry of a service lists
 // the endpoints itself and reports which are ready, so workloads of the same registry are not selected.
-func (m *Mesh) withWorkloads(s *Service) *Service {
-	inputs := selection{service: s}
-	for _, w := range m.workloads[s.Namespace] {
-		if s.takes(w) {
-			inputs.workloads = append(inputs.workloads, w)
-		}
-	}
-	if len(inputs.workloads) == 0 {
+func (m *Mesh) withWorkloads(s *Service, taken []*Workload) *Service {
+	if len(taken) == 0 {
 		return s
 	}
-	return Recall(m.memory, "workloads of "+s.declaration(), inputs, selection.join)
+	return Recall(m.memory, "workloads of "+s.declaration(), selection{s, taken}, selection.join)
+}
+
+// takenBy returns the workloads that a service selects.
+func (m *Mesh) takenBy(s *Service) (out []*Workload) {
+	for _, w := range m.workloads[s.Namespace] {
+		if s.takes(w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// taken is takenBy for many services, without comparing each of them with each workload: a namespace may have thousands of both. A workload
+// is compared with the services that it has the rarest label of.
+func (m *Mesh) taken(services []*Service) map[*Service][]*Workload {
+	type label struct{ namespace, name, value string }
+	wanted := map[label]int{}
+	for _, s := range services {
+		for name, value := range s.Selector {
+			wanted[label{s.Namespace, name, value}]++
+		}
+	}
+	by := map[label][]*Service{}
+	for _, s := range services {
+		var rarest label
+		for _, name := range slices.Sorted(maps.Keys(s.Selector)) {
+			if l := (label{s.Namespace, name, s.Selector[name]}); rarest.name == "" || wanted[l] < wanted[rarest] {
+				rarest = l
+			}
+		}
+		if len(s.Selector) > 0 {
+			by[rarest] = append(by[rarest], s)
+		}
+	}
+	out := map[*Service][]*Workload{}
+	for namespace, workloads := range m.workloads {
+		for _, w := range workloads {
+			for name, value := range w.Labels {
+				for _, s := range by[label{namespace, name, value}] {
+					if s.takes(w) {
+						out[s] = append(out[s], w)
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 // selection is a service and the workloads that it selects.

@@ -21,6 +21,7 @@ func TestUniqueChains(t *testing.T) {
 			"10.0.0.0/8 a.b; 10.0.0.0/8,11.0.0.0/8 a.b,c.d",
 			"10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b,c.d",
 		},
+		"most of many":                {"11.0.0.0/8 -; 10.0.0.0/8,11.0.0.0/8,12.0.0.0/8 -", "11.0.0.0/8 -; 10.0.0.0/8,12.0.0.0/8 -"},
 		"an address is its own range": {"10.0.0.1 -; 10.0.0.1/32 -; 10.0.0.1/24 -", "10.0.0.1/32 -; 10.0.0.0/24 -"},
 		"twice in one":                {"10.0.0.1,10.0.0.1/32 a.b,a.b", "10.0.0.1/32 a.b"},
 	} {
@@ -42,6 +43,25 @@ func TestUniqueChains(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A chain of many destinations is copied only where it is split, and then not with all of them: it would cost their square.
+func TestManyDestinationsCostLittle(t *testing.T) {
+	destinations := func(from, to int) (out []string) {
+		for i := from; i < to; i++ {
+			out = append(out, fmt.Sprintf("10.%d.%d.%d/32", i>>16, i>>8&255, i&255))
+		}
+		return out
+	}
+	allocations := func(n int) float64 {
+		half := sniChain(nil, destinations(0, n/2), observed{}.tcpTo("a"))
+		named := sniChain([]string{"a.b"}, destinations(n/2, n/2+n/4), observed{}.tcpTo("a"))
+		whole := sniChain([]string{"a.b", "c.d"}, destinations(n/4, n), observed{}.tcpTo("b"))
+		return testing.AllocsPerRun(1, func() { uniqueChains([]*listenerv3.FilterChain{half, named, whole}) })
+	}
+	if few, many := allocations(200), allocations(1600); many > 12*few {
+		t.Errorf("200 destinations cost %v allocations, 1,600 %v: more than linear", few, many)
 	}
 }
 

@@ -93,12 +93,18 @@ func (b *builder) gateways() {
 	for _, key := range order {
 		all := servers[key]
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
+		sharing, names := map[string][]gatewayServer{}, []string(nil)
 		for _, s := range all {
 			b.out.passes = b.out.passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
-			if s.http() {
-				b.gatewayRoutes(s.routeName(),
-					slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }), all)
+			name := s.routeName()
+			if s.http() && len(sharing[name]) == 0 {
+				names = append(names, name)
 			}
+			sharing[name] = append(sharing[name], s)
+		}
+		owners := ownersOf(all)
+		for _, name := range names {
+			b.gatewayRoutes(name, sharing[name], owners)
 		}
 	}
 	if b.out.passes {
@@ -231,18 +237,33 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 	return slices.Compact(out)
 }
 
-// answers reports whether another Gateway, which does not redirect to HTTPS, has a host: it names the host, or has routes for it.
-// A redirection of the host as a whole would then take its requests.
-func (b *builder) answers(servers []gatewayServer, than gatewayServer, host string) bool {
-	return slices.ContainsFunc(servers, func(s gatewayServer) bool {
-		if s.gateway == than.gateway || s.plain() && s.Tls.GetHttpsRedirect() {
-			return false
+// answering are the Gateways without a redirection to HTTPS that have a host: they name it, or have routes for it.
+type answering map[string][]*model.Config[*networking.Gateway]
+
+func (b *builder) answering(servers []gatewayServer) answering {
+	out := answering{}
+	for _, s := range servers {
+		if s.plain() && s.Tls.GetHttpsRedirect() {
+			continue
 		}
-		return slices.Contains(model.ServerHosts(s.Server), host) ||
-			slices.ContainsFunc(b.mesh.GatewayRules(s.gateway, b.view.Namespace), func(rule *model.Config[*networking.VirtualService]) bool {
-				return len(rule.Spec.Http) > 0 && slices.Contains(crossing(s, rule), host)
-			})
-	})
+		hosts := model.ServerHosts(s.Server)
+		for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
+			if len(rule.Spec.Http) > 0 {
+				hosts = append(hosts, crossing(s, rule)...)
+			}
+		}
+		for _, host := range hosts {
+			if all := out[host]; len(all) < 2 && !slices.Contains(all, s.gateway) { // two of them: whichever asks, there is another
+				out[host] = append(all, s.gateway)
+			}
+		}
+	}
+	return out
+}
+
+// other reports whether a Gateway other than that of a server answers a host. A redirection of the host as a whole would take its requests.
+func (a answering) other(than gatewayServer, host string) bool {
+	return slices.ContainsFunc(a[host], func(g *model.Config[*networking.Gateway]) bool { return g != than.gateway })
 }
 
 // toHTTPS returns routes that redirect what the given ones match, as require_tls does.
@@ -257,8 +278,8 @@ func toHTTPS(routes []*routev3.Route) []*routev3.Route {
 }
 
 // gatewayRoutes adds the route configuration that servers share. If several rules have one host, the routes of all are
-// used, in the order of GatewayRules, but a route that matches every request is placed last. all are the servers of the listener.
-func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
+// used, in the order of GatewayRules, but a route that matches every request is placed last. owners are those of the listener.
+func (b *builder) gatewayRoutes(name string, servers []gatewayServer, owners owners) {
 	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
 		return
 	}
@@ -271,11 +292,12 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 		}
 		return hosts[domain]
 	}
+	answering := b.answering(servers)
 	for _, s := range servers {
 		redirect := s.plain() && s.Tls.GetHttpsRedirect()
 		if redirect {
 			for _, h := range model.ServerHosts(s.Server) {
-				if !b.answers(servers, s, h) {
+				if !answering.other(s, h) {
 					host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
 				}
 			}
@@ -285,17 +307,21 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 			if len(rule.Spec.Http) == 0 {
 				continue
 			}
+			domains := crossing(s, rule)
+			if len(domains) == 0 {
+				continue
+			}
 			routes := r.routes(rule.Spec)
 			if len(routes) == 0 {
 				continue // no route is for this port
 			}
-			for _, domain := range crossing(s, rule) {
-				if s.misdirects(domain, all) {
+			for _, domain := range domains {
+				if owners.misdirects(s, domain) {
 					continue
 				}
 				h := host(domain, s.Port.Number)
 				switch {
-				case redirect && b.answers(servers, s, domain):
+				case redirect && answering.other(s, domain):
 					h.Routes = append(h.Routes, toHTTPS(routes)...)
 				case redirect:
 					h.RequireTls = routev3.VirtualHost_ALL
@@ -305,7 +331,7 @@ func (b *builder) gatewayRoutes(name string, servers, all []gatewayServer) {
 				}
 			}
 		}
-		for _, domain := range s.misdirected(all) {
+		for _, domain := range owners.misdirected(s) {
 			host(domain, s.Port.Number).Routes = []*routev3.Route{misdirectedRequest()}
 		}
 	}

@@ -257,13 +257,15 @@ func (o Origins) gatewayHost(config, name string) Made {
 	servers, order := (&builder{mesh: o.mesh, view: o.view}).servers()
 	var rules, at Made
 	for _, key := range order {
+		owners := ownersOf(servers[key])
 		for _, s := range servers[key] {
 			if !s.http() || s.routeName() != config {
 				continue
 			}
 			is := func(domain string) bool { return fmt.Sprintf("%s:%d", domain, s.Port.Number) == name }
-			if i := slices.IndexFunc(s.misdirected(servers[key]), is); i >= 0 {
-				owner, _ := ownerOf(s.misdirected(servers[key])[i], servers[key])
+			misdirected := owners.misdirected(s)
+			if i := slices.IndexFunc(misdirected, is); i >= 0 {
+				owner, _ := owners.of(misdirected[i])
 				at.add(owner.place())
 				continue
 			}

@@ -12,41 +12,61 @@ import (
 // A client chooses a server of a gateway by the name in its handshake, and a virtual host by the Host of a request. Without a certificate it
 // may not reach a host whose own server requires one by the handshake of a wider server.
 
-// ownerOf returns the server of a listener that takes handshakes for a host: the one with the narrowest host that matches, the first of these.
-func ownerOf(host string, servers []gatewayServer) (owner gatewayServer, found bool) {
-	narrowest := ""
+// owners are the servers of a listener by their hosts.
+type owners struct {
+	first     map[string]gatewayServer // the first server that has a host
+	wildcards []string                 // narrowest first
+	strict    []string                 // hosts of servers that require a certificate of clients
+}
+
+func ownersOf(servers []gatewayServer) owners {
+	o := owners{first: map[string]gatewayServer{}}
 	for _, s := range servers {
-		for _, h := range model.ServerHosts(s.Server) {
-			if model.HostMatches(h, host) && (!found || narrower(h, narrowest)) {
-				owner, found, narrowest = s, true, h
+		hosts := model.ServerHosts(s.Server)
+		if model.RequiresClient(s.Tls) {
+			o.strict = append(o.strict, hosts...)
+		}
+		for _, h := range hosts {
+			if _, known := o.first[h]; known {
+				continue
+			}
+			if o.first[h] = s; model.IsWildcard(h) {
+				o.wildcards = append(o.wildcards, h)
 			}
 		}
 	}
-	return owner, found
+	slices.SortFunc(o.wildcards, func(a, b string) int { return len(b) - len(a) })
+	return o
 }
 
-func narrower(a, b string) bool {
-	if model.IsWildcard(a) != model.IsWildcard(b) {
-		return model.IsWildcard(b)
+// of returns the server that takes handshakes for a host: the one with the narrowest host that matches, the first of these.
+func (o owners) of(host string) (owner gatewayServer, found bool) {
+	if owner, found = o.first[host]; found {
+		return owner, true
 	}
-	return len(a) > len(b)
+	i := slices.IndexFunc(o.wildcards, func(h string) bool { return model.HostMatches(h, host) })
+	if i < 0 {
+		return gatewayServer{}, false
+	}
+	return o.first[o.wildcards[i]], true
 }
 
 // misdirects reports whether requests for a host belong to another server of the listener, which requires a certificate of clients that a
 // handshake with s does not.
-func (s gatewayServer) misdirects(host string, servers []gatewayServer) bool {
-	owner, found := ownerOf(host, servers)
-	return found && s.ends() && model.RequiresClient(owner.Tls) && owner.routeName() != s.routeName() && !proto.Equal(owner.Tls, s.Tls)
+func (o owners) misdirects(s gatewayServer, host string) bool {
+	if len(o.strict) == 0 || !s.ends() {
+		return false
+	}
+	owner, found := o.of(host)
+	return found && model.RequiresClient(owner.Tls) && owner.routeName() != s.routeName() && !proto.Equal(owner.Tls, s.Tls)
 }
 
 // misdirected returns the hosts of other servers for which a handshake with s is answered 421.
-func (s gatewayServer) misdirected(servers []gatewayServer) (out []string) {
-	for _, other := range servers {
-		for _, host := range model.ServerHosts(other.Server) {
-			if model.RequiresClient(other.Tls) && !slices.Contains(out, host) && s.misdirects(host, servers) &&
-				slices.ContainsFunc(model.ServerHosts(s.Server), func(own string) bool { return model.HostMatches(own, host) }) {
-				out = append(out, host)
-			}
+func (o owners) misdirected(s gatewayServer) (out []string) {
+	own := model.ServerHosts(s.Server)
+	for _, host := range o.strict {
+		if slices.ContainsFunc(own, func(h string) bool { return model.HostMatches(h, host) }) && !slices.Contains(out, host) && o.misdirects(s, host) {
+			out = append(out, host)
 		}
 	}
 	return out

@@ -34,6 +34,7 @@ type journal struct {
 	most     time.Duration
 	latest   time.Time // when it is whole at the latest, by most
 	timer    *time.Timer
+	alone    atomic.Bool // the one that has the name does not fit: there is nothing to lose by taking it
 
 	// Of the operations.
 	file   *os.File
@@ -57,8 +58,10 @@ func (j *journal) temporary() string {
 }
 
 func (j *journal) create() (err error) {
+	contact := contactOf(j.path(), j.header)
+	j.alone.Store(contact == 0)
 	if j.store.newest.Load() == 0 {
-		j.store.newest.Store(contactOf(j.path(), j.header))
+		j.store.newest.Store(contact)
 	}
 	if j.file, err = durable.Create(j.temporary(), 0o600); err != nil {
 		return err

@@ -31,9 +31,10 @@ type Mark struct {
 
 // The waits before a journal takes the name of the one before.
 const (
-	quietTime  = time.Second      // without news, when all is accepted
-	settleTime = 5 * time.Second  // once each type has an answer that Envoy has accepted: in a busy mesh there is always news
-	patience   = 20 * time.Second // for types without one: Envoy itself goes on without them after 15 s
+	quietTime  = time.Second            // without news, when all is accepted
+	settleTime = 5 * time.Second        // once each type has an answer that Envoy has accepted: in a busy mesh there is always news
+	patience   = 20 * time.Second       // for types without one: Envoy itself goes on without them after 15 s
+	heldTime   = 100 * time.Millisecond // until it is asked again whether a newcomer serves
 )
 
 // mostUnsure is how many responses without an answer are kept over the ends of streams.

@@ -126,6 +126,9 @@ func (j *journal) settle() {
 		j.most, j.latest = most, now.Add(most)
 	}
 	wait := min(quiet, j.latest.Sub(now))
+	if most != patience && j.alone.Load() {
+		wait = 0
+	}
 	if j.timer == nil {
 		j.timer = time.AfterFunc(wait, j.becomesWhole)
 	} else {
@@ -142,7 +145,7 @@ func (j *journal) becomesWhole() {
 		return
 	}
 	if !s.serves(j.process) {
-		j.timer.Reset(quietTime)
+		j.timer.Reset(heldTime)
 		return
 	}
 	j.held.Add(j.grown)

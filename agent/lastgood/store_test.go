@@ -83,6 +83,15 @@ func whole(s *Session, clusters, listeners string) {
 	pause(quietTime)
 }
 
+// remember leaves a whole journal in a directory.
+func remember(t *testing.T, dir string, header Header) {
+	t.Helper()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		session, _ := s.Session(1, header, nil)
+		whole(session, "old@1", "old@1")
+	})
+}
+
 func pause(d time.Duration) {
 	<-time.After(d + time.Nanosecond)
 	synctest.Wait()
@@ -125,6 +134,7 @@ func held(path string, want Header, most time.Duration) (got string) {
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName("n"))
+	remember(t, dir, header)
 	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
 		session, fresh := s.Session(7, header, nil)
 		if !fresh {
@@ -134,7 +144,7 @@ func TestStore(t *testing.T) {
 		send(session, TypeCluster, "1", "", "a@1", "b@1", "c@1")
 		send(session, TypeListener, "2", "Error adding/updating listener(s) l2: none", "l1@1", "l2@1")
 		send(session, TypeEndpoints, "3", "", "a@1", "b@1")
-		if _, err := os.Stat(path); err == nil {
+		if pause(quietTime / 2); !strings.HasPrefix(held(path, header, 0), "old@1") {
 			t.Error("it has the name before it is quiet")
 		}
 		pause(quietTime)
@@ -419,6 +429,8 @@ func TestABusyMesh(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, FileName("n"))
+			remember(t, dir, header)
+			isOld := func() bool { return strings.HasPrefix(held(path, header, 0), "old@1") }
 			bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
 				session, _ := s.Session(7, header, nil)
 				send(session, TypeCluster, "c", "", "a@1")
@@ -435,12 +447,12 @@ func TestABusyMesh(t *testing.T) {
 				rounds := int(test.most/change) + 3 // the first ACK of endpoints begins it
 				for round := range rounds {
 					busy(round)
-					if _, err := os.Stat(path); err == nil && time.Duration(round)*change < test.most-change {
+					if time.Duration(round)*change < test.most-change && !isOld() {
 						t.Fatalf("whole after %d changes", round)
 					}
 				}
-				if _, err := os.Stat(path); err != nil {
-					t.Fatalf("not whole after %d changes: %v", rounds, err)
+				if isOld() {
+					t.Fatalf("not whole after %d changes", rounds)
 				}
 				for round := rounds; round < rounds+100; round++ {
 					busy(round)
@@ -464,6 +476,40 @@ func TestABusyMesh(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is remembered of another bootstrap fits no Envoy that starts from now on: a newcomer is remembered as soon as it serves, however much news
+// there is, and not while it is held.
+func TestANewcomerOfAnotherBootstrap(t *testing.T) {
+	dir := t.TempDir()
+	remember(t, dir, header)
+	other := header
+	other.Bootstrap = "another"
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		serving := uint64(1)
+		s.serves = func(process uint64) bool { return process == serving }
+		newcomer, _ := s.Session(2, other, nil)
+		send(newcomer, TypeCluster, "1", "", "a@1")
+		send(newcomer, TypeListener, "2", "", "l@1")
+		news := func(round int) {
+			send(newcomer, TypeEndpoints, fmt.Sprint(round), "", "a@1")
+			tell(newcomer, TypeCluster, fmt.Sprint("c", round), "b@1")
+			pause(heldTime)
+		}
+		for round := range 20 {
+			news(round)
+		}
+		if got := held(s.Path("n"), header, 0); !strings.HasPrefix(got, "old@1") {
+			t.Errorf("of one that is held: %s", got)
+		}
+		s.mu.Lock()
+		serving = 2
+		s.mu.Unlock()
+		news(20)
+		if got := held(s.Path("n"), other, 0); got != "a@1 [];l@1 [];a@1 [z];" {
+			t.Errorf("of one that serves: %s", got)
+		}
+	})
 }
 
 // A newcomer that is held for long is written anew too, and does not become whole by that.

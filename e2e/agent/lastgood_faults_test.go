@@ -100,6 +100,40 @@ func TestLastGoodInABusyMesh(t *testing.T) {
 	t.Logf("remembered after %d changes; killed, and serving again after %v", changes, o.crash())
 }
 
+// A newcomer with another bootstrap is remembered as soon as it serves, though endpoints change all the time: what was remembered before fits no
+// Envoy that starts from then on.
+func TestAHandoverAndTheDeathOfAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := newOutage(t, w)
+	backends := []*lab.Backend{w.Backend("red"), w.Backend("blue")}
+	override := filepath.Join(t.TempDir(), "override.json")
+	put := func(seconds int) {
+		t.Helper()
+		w.Check(os.WriteFile(override+"~", fmt.Appendf(nil, `{"stats_flush_interval": "%ds"}`, seconds), 0o600))
+		w.Check(os.Rename(override+"~", override))
+	}
+	put(6)
+	w.Service("busy.test", backends[0])
+	o.start("--bootstrapOverride", override, "--drainDuration", "1s", "--parentShutdownDuration", "2s")
+	o.remembered()
+	before, err := o.agent.Envoy()
+	o.Check(err)
+	put(7)
+	changes := 0
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		changes++
+		w.Service("busy.test", backends[changes%2])
+		now, err := o.agent.Envoy() // an error while there are two
+		if err == nil && now == before {
+			err = fmt.Errorf("process %d still serves", now)
+		}
+		return err
+	}))
+	o.leave()
+	t.Logf("%d changes; all killed, and serving again after %v", changes, o.crash())
+}
+
 // An agent that is upgraded while discovery is away remembers all that Envoy has once discovery is back, though Envoy's first streams to it have ended
 // without an answer.
 func TestLastGoodAfterAnUpgradeWithoutDiscovery(t *testing.T) {

@@ -34,7 +34,7 @@ type journal struct {
 	most     time.Duration
 	latest   time.Time // when it is whole at the latest, by most
 	timer    *time.Timer
-	alone    atomic.Bool // the one that has the name does not fit: there is nothing to lose by taking it
+	free     atomic.Bool // no file that has the name fits this header: taking it loses nothing
 
 	// Of the operations.
 	file   *os.File
@@ -58,11 +58,12 @@ func (j *journal) temporary() string {
 }
 
 func (j *journal) create() (err error) {
-	contact := contactOf(j.path(), j.header)
-	j.alone.Store(contact == 0)
 	if j.store.newest.Load() == 0 {
-		j.store.newest.Store(contact)
+		j.store.newest.Store(contactOf(j.path(), j.header))
 	}
+	j.free.Store(!slices.ContainsFunc(append([]string{j.store.dir}, j.store.others...), func(dir string) bool {
+		return contactOf(filepath.Join(dir, FileName(j.header.Node)), j.header) != 0
+	}))
 	if j.file, err = durable.Create(j.temporary(), 0o600); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ const (
 	quietTime  = time.Second            // without news, when all is accepted
 	settleTime = 5 * time.Second        // once each type has an answer that Envoy has accepted: in a busy mesh there is always news
 	patience   = 20 * time.Second       // for types without one: Envoy itself goes on without them after 15 s
-	heldTime   = 100 * time.Millisecond // until it is asked again whether a newcomer serves
+	heldTime   = 100 * time.Millisecond // between two questions whether a held newcomer serves
 )
 
 // mostUnsure is how many responses without an answer are kept over the ends of streams.

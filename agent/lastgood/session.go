@@ -118,7 +118,7 @@ func (j *journal) compact() {
 // settle plans when the journal becomes whole.
 func (j *journal) settle() {
 	quiet, most := j.progress.wait()
-	if j.whole || most == 0 {
+	if j.whole || j.failed || most == 0 {
 		return
 	}
 	now := j.store.now()
@@ -126,7 +126,7 @@ func (j *journal) settle() {
 		j.most, j.latest = most, now.Add(most)
 	}
 	wait := min(quiet, j.latest.Sub(now))
-	if most != patience && j.alone.Load() {
+	if most != patience && j.free.Load() {
 		wait = 0
 	}
 	if j.timer == nil {
@@ -145,12 +145,15 @@ func (j *journal) becomesWhole() {
 		return
 	}
 	if !s.serves(j.process) {
-		j.timer.Reset(heldTime)
+		if j.session != nil { // else its next stream plans it again
+			j.timer.Reset(heldTime)
+		}
 		return
 	}
 	j.held.Add(j.grown)
 	j.whole, j.grown = true, 0
 	for _, other := range s.journals {
+		other.free.Store(other.header.differs(j.header) != "")
 		if other != j && other.whole {
 			other.failed = true
 			s.do(func() { other.named = false; other.close() }) // nothing of it may go to the name any more

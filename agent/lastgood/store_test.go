@@ -509,6 +509,37 @@ func TestANewcomerOfAnotherBootstrap(t *testing.T) {
 		if got := held(s.Path("n"), other, 0); got != "a@1 [];l@1 [];a@1 [z];" {
 			t.Errorf("of one that serves: %s", got)
 		}
+		another, _ := s.Session(3, other, nil)
+		s.mu.Lock()
+		serving = 3
+		s.mu.Unlock()
+		send(another, TypeCluster, "1", "", "a@2")
+		send(another, TypeListener, "2", "", "l@2")
+		if pause(heldTime); held(s.Path("n"), other, 0) != "a@1 [];l@1 [];a@1 [z];" {
+			t.Error("one that fits lost its name at once")
+		}
+	})
+}
+
+// Of a newcomer that was held, and has gone, nothing is asked any more.
+func TestANewcomerThatHasGone(t *testing.T) {
+	dir := t.TempDir()
+	remember(t, dir, header)
+	other := header
+	other.Bootstrap = "another"
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		asked := 0
+		s.serves = func(uint64) bool { asked++; return false } // under the store's lock
+		newcomer, _ := s.Session(2, other, nil)
+		send(newcomer, TypeCluster, "1", "", "a@1")
+		send(newcomer, TypeListener, "2", "", "l@1")
+		pause(quietTime)
+		newcomer.Close()
+		pause(quietTime)
+		before := asked
+		if pause(time.Minute); asked != before {
+			t.Errorf("asked %d times in a minute whether it serves", asked-before)
+		}
 	})
 }
 

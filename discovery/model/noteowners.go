@@ -148,9 +148,9 @@ func (j *judge) gatewayHosts(meta Meta, v *networking.VirtualService) {
 		if g == nil {
 			continue // the mesh, or a note of its own
 		}
-		hosts := hostsOf(g)
+		hosts, known := j.hostsOf(g)
 		for i, short := range v.Hosts {
-			if !opens(g, hosts, meta.Namespace, short) && !opens(g, hosts, meta.Namespace, j.domain.Qualify(short, meta.Namespace)) {
+			if !known[short] && !opens(g, hosts, meta.Namespace, short) && !opens(g, hosts, meta.Namespace, j.domain.Qualify(short, meta.Namespace)) {
 				j.note(UnservedHost, meta, index("spec.hosts", i), "no server of Gateway %s has a host for %s of namespace %s: requests for it "+
 					"do not follow these routes there; the Gateway has %s", full, short, meta.Namespace, strings.Join(hosts[:min(len(hosts), maxHosts)], ", "))
 			}
@@ -176,9 +176,26 @@ func opens(g *Config[*networking.Gateway], hosts []string, namespace, host strin
 // maxHosts is how many hosts of a Gateway a note names.
 const maxHosts = 10
 
-func hostsOf(g *Config[*networking.Gateway]) (out []string) {
-	for _, s := range g.Spec.Servers {
-		out = append(out, s.Hosts...)
+// hostsOf returns the hosts of the servers of a Gateway, and those that are for all namespaces as a set: many VirtualServices may ask.
+func (j *judge) hostsOf(g *Config[*networking.Gateway]) (list []string, forAll map[string]bool) {
+	if known, found := j.gatewayHosting[g]; found {
+		return known.list, known.forAll
 	}
-	return out
+	forAll = map[string]bool{}
+	for _, s := range g.Spec.Servers {
+		for _, host := range s.Hosts {
+			list = append(list, host)
+			forAll[strings.TrimPrefix(host, "*/")] = true
+		}
+	}
+	if j.gatewayHosting == nil {
+		j.gatewayHosting = map[*Config[*networking.Gateway]]hosting{}
+	}
+	j.gatewayHosting[g] = hosting{list, forAll}
+	return list, forAll
+}
+
+type hosting struct {
+	list   []string
+	forAll map[string]bool
 }

@@ -174,6 +174,8 @@ type judge struct {
 	examined       int                            // how many proxies were
 	httpServers    map[httpHost][]httpServer      // made when it is asked for
 	endpointLabels map[string][]map[string]string // of endpoints at addresses, by namespace; made when it is asked for
+
+	gatewayHosting map[*Config[*networking.Gateway]]hosting // made when it is asked for
 }
 
 func newJudge(m *Mesh, connected []Proxy) *judge {

@@ -173,8 +173,8 @@ func without(all, gone []*Workload) []*Workload {
 	return out
 }
 
-// withWorkloads returns s with the workloads that it selects as additional endpoints. The registry of a service lists
-// the endpoints itself and reports which are ready, so workloads of the same registry are not selected.
+// withWorkloads returns s with the workloads that it takes as additional endpoints. The registry of a service lists
+// the endpoints itself and reports which are ready, so workloads of the same registry are not taken.
 func (m *Mesh) withWorkloads(s *Service, taken []*Workload) *Service {
 	if len(taken) == 0 {
 		return s
@@ -192,8 +192,8 @@ func (m *Mesh) takenBy(s *Service) (out []*Workload) {
 	return out
 }
 
-// taken is takenBy for many services, without comparing each of them with each workload: a namespace may have thousands of both. A workload
-// is compared with the services that it has the rarest label of.
+// taken is takenBy for many services, of which a namespace may have thousands, as of workloads: a workload is compared only with the services
+// whose rarest label it has, which is the one that the fewest services select.
 func (m *Mesh) taken(services []*Service) map[*Service][]*Workload {
 	type label struct{ namespace, name, value string }
 	wanted := map[label]int{}
@@ -219,8 +219,8 @@ func (m *Mesh) taken(services []*Service) map[*Service][]*Workload {
 		for _, w := range workloads {
 			for name, value := range w.Labels {
 				for _, s := range by[label{namespace, name, value}] {
-					if s.takes(w) {
-						out[s] = append(out[s], w)
+					if all := out[s]; s.takes(w) && (len(all) == 0 || all[len(all)-1] != w) {
+						out[s] = append(all, w)
 					}
 				}
 			}

@@ -79,6 +79,8 @@ type builder struct {
 	sibling *Resources       // of another view, nil if there is none
 	known   []*keptListeners // of last and of sibling, if they have the same ground
 	out     *Resources
+
+	gatewayRules map[string]gatewayRules // by namespace/name, see rulesOf
 }
 
 // ownClusters adds the clusters that are of no service.

@@ -46,7 +46,7 @@ func TestUniqueChains(t *testing.T) {
 	}
 }
 
-// A chain of many destinations is copied only where it is split, and then not with all of them: it would cost their square.
+// A chain with many destinations is copied only where it is split, and then without them: else the cost is quadratic.
 func TestManyDestinationsCostLittle(t *testing.T) {
 	destinations := func(from, to int) (out []string) {
 		for i := from; i < to; i++ {

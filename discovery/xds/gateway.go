@@ -43,6 +43,9 @@ func (s gatewayServer) http() bool {
 // plain reports whether the server accepts unencrypted HTTP. Its tls may still configure a redirect to HTTPS.
 func (s gatewayServer) plain() bool { return s.protocol().IsHTTP() }
 
+// redirects reports whether the server redirects plain HTTP to HTTPS.
+func (s gatewayServer) redirects() bool { return s.plain() && s.Tls.GetHttpsRedirect() }
+
 // routeName returns the name of a server's route configuration. Plain HTTP servers of one port and bind share one.
 func (s gatewayServer) routeName() string {
 	if s.plain() && s.bind != "" {
@@ -93,18 +96,17 @@ func (b *builder) gateways() {
 	for _, key := range order {
 		all := servers[key]
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
-		sharing, names := map[string][]gatewayServer{}, []string(nil)
+		byTable := map[string][]gatewayServer{}
 		for _, s := range all {
 			b.out.passes = b.out.passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
-			name := s.routeName()
-			if s.http() && len(sharing[name]) == 0 {
-				names = append(names, name)
-			}
-			sharing[name] = append(sharing[name], s)
+			byTable[s.routeName()] = append(byTable[s.routeName()], s)
 		}
 		owners := ownersOf(all)
-		for _, name := range names {
-			b.gatewayRoutes(name, sharing[name], owners)
+		for _, s := range all {
+			if name := s.routeName(); s.http() && byTable[name] != nil {
+				b.gatewayRoutes(name, byTable[name], owners)
+				byTable[name] = nil
+			}
 		}
 	}
 	if b.out.passes {
@@ -171,7 +173,7 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 	}
 	var out []*listenerv3.FilterChain
 	r := router{scope: b.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
-	for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
+	for _, rule := range b.rulesOf(s.gateway).near(s) {
 		if len(crossing(s, rule)) == 0 {
 			continue
 		}
@@ -237,23 +239,70 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 	return slices.Compact(out)
 }
 
+// gatewayRules are the VirtualServices of a Gateway, in the order in which their routes are tried.
+type gatewayRules struct {
+	all       []*model.Config[*networking.VirtualService]
+	exact     map[string][]int // places in all, by host
+	wildcards []int            // places in all of those with a wildcard host
+}
+
+// rulesOf returns the rules of a Gateway, which may have thousands of servers that each ask for them.
+func (b *builder) rulesOf(g *model.Config[*networking.Gateway]) gatewayRules {
+	key := g.Namespace + "/" + g.Name
+	if r, known := b.gatewayRules[key]; known {
+		return r
+	}
+	r := gatewayRules{all: b.mesh.GatewayRules(g, b.view.Namespace), exact: map[string][]int{}}
+	for i, rule := range r.all {
+		for _, host := range rule.Spec.Hosts {
+			if model.IsWildcard(host) {
+				r.wildcards = append(r.wildcards, i)
+			} else {
+				r.exact[host] = append(r.exact[host], i)
+			}
+		}
+	}
+	if b.gatewayRules == nil {
+		b.gatewayRules = map[string]gatewayRules{}
+	}
+	b.gatewayRules[key] = r
+	return r
+}
+
+// near returns the rules that may have a host of a server: without the others, there is less to compare.
+func (r gatewayRules) near(s gatewayServer) (out []*model.Config[*networking.VirtualService]) {
+	hosts := model.ServerHosts(s.Server)
+	if slices.ContainsFunc(hosts, model.IsWildcard) {
+		return r.all
+	}
+	places := slices.Clone(r.wildcards)
+	for _, host := range hosts {
+		places = append(places, r.exact[host]...)
+	}
+	slices.Sort(places)
+	for _, i := range slices.Compact(places) {
+		out = append(out, r.all[i])
+	}
+	return out
+}
+
 // answering are the Gateways without a redirection to HTTPS that have a host: they name it, or have routes for it.
 type answering map[string][]*model.Config[*networking.Gateway]
 
 func (b *builder) answering(servers []gatewayServer) answering {
 	out := answering{}
 	for _, s := range servers {
-		if s.plain() && s.Tls.GetHttpsRedirect() {
+		if s.redirects() {
 			continue
 		}
 		hosts := model.ServerHosts(s.Server)
-		for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
+		for _, rule := range b.rulesOf(s.gateway).near(s) {
 			if len(rule.Spec.Http) > 0 {
 				hosts = append(hosts, crossing(s, rule)...)
 			}
 		}
 		for _, host := range hosts {
-			if all := out[host]; len(all) < 2 && !slices.Contains(all, s.gateway) { // two of them: whichever asks, there is another
+			if all := out[host]; len(all) < 2 && !slices.Contains(all, s.gateway) { // of two, one is not the asker's
 				out[host] = append(all, s.gateway)
 			}
 		}
@@ -261,8 +310,8 @@ func (b *builder) answering(servers []gatewayServer) answering {
 	return out
 }
 
-// other reports whether a Gateway other than that of a server answers a host. A redirection of the host as a whole would take its requests.
-func (a answering) other(than gatewayServer, host string) bool {
+// have reports whether a Gateway other than that of a server answers a host. A redirection of the host as a whole would take its requests.
+func (a answering) have(host string, than gatewayServer) bool {
 	return slices.ContainsFunc(a[host], func(g *model.Config[*networking.Gateway]) bool { return g != than.gateway })
 }
 
@@ -292,18 +341,21 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer, owners own
 		}
 		return hosts[domain]
 	}
-	answering := b.answering(servers)
+	var others answering
+	if slices.ContainsFunc(servers, gatewayServer.redirects) {
+		others = b.answering(servers)
+	}
 	for _, s := range servers {
-		redirect := s.plain() && s.Tls.GetHttpsRedirect()
+		redirect := s.redirects()
 		if redirect {
 			for _, h := range model.ServerHosts(s.Server) {
-				if !answering.other(s, h) {
+				if !others.have(h, s) {
 					host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
 				}
 			}
 		}
 		r := router{scope: b.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
-		for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
+		for _, rule := range b.rulesOf(s.gateway).near(s) {
 			if len(rule.Spec.Http) == 0 {
 				continue
 			}
@@ -321,7 +373,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer, owners own
 				}
 				h := host(domain, s.Port.Number)
 				switch {
-				case redirect && answering.other(s, domain):
+				case redirect && others.have(domain, s):
 					h.Routes = append(h.Routes, toHTTPS(routes)...)
 				case redirect:
 					h.RequireTls = routev3.VirtualHost_ALL

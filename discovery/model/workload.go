@@ -38,10 +38,14 @@ const (
 	HealthUnhealthy                 // it takes no requests
 	HealthTerminating               // it drains since it ends, and takes new requests as long as no other endpoint does
 	HealthUnready                   // it takes no requests, and is none of its service's endpoints meanwhile: as in Kubernetes
+	healths                         // how many there are
 )
 
+// Known reports whether h is one of the values above.
+func (h Health) Known() bool { return h < healths }
+
 func (h Health) String() string {
-	return [...]string{"unknown", "healthy", "draining", "unhealthy", "terminating", "not ready"}[h]
+	return [healths]string{"unknown", "healthy", "draining", "unhealthy", "terminating", "not ready"}[h]
 }
 
 // TakesRequests reports whether new requests may be sent to the workload.

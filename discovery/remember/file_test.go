@@ -99,6 +99,14 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			t.Errorf("the header is %+v, want %+v", h, want)
 		}
 	}
+	for health := model.Health(0); health.Known(); health++ {
+		want := map[string]model.Group{"w": {
+			Workloads: []*model.Workload{{Health: health}}, Services: []*model.Service{{Endpoints: []model.Endpoint{{Health: health}}}},
+		}}
+		if _, got, err := read(strings.NewReader(written1(t, want)), maxFile); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("of one that is %s: %+v, %v", health, got, err)
+		}
+	}
 	with := groups()
 	with["rule"].Objects[0].Origin.Fields = "\x01\xff"
 	if _, got, err := read(strings.NewReader(written1(t, with)), maxFile); err != nil || got["rule"].Objects[0].Origin.Fields != "" {

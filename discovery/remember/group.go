@@ -91,7 +91,7 @@ func decode(line []byte) (key string, g model.Group, err error) {
 		}
 	}
 	for _, w := range g.Workloads {
-		if w.Health > model.HealthTerminating {
+		if !w.Health.Known() {
 			return fail("workload %.200q: health is %d", w.Name, uint8(w.Health))
 		}
 	}
@@ -120,7 +120,7 @@ func decode(line []byte) (key string, g model.Group, err error) {
 // faultOf returns which value of a service is none of its type; "" for none.
 func faultOf(s *model.Service) string {
 	for i := range s.Endpoints {
-		if s.Endpoints[i].Health > model.HealthTerminating {
+		if !s.Endpoints[i].Health.Known() {
 			return fmt.Sprintf("health is %d", uint8(s.Endpoints[i].Health))
 		}
 	}

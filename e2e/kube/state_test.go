@@ -76,6 +76,12 @@ func brokenConfigMap(t *testing.T) {
 	own, opened := backend(t, "own", "127.0.0.1"), lab.Port(t)
 	w.hand.apply(istioDefinitions(t) + "\n---\n" + definitionsOf(t, "security.istio.io", 3) + "\n---\n" + echo + fmt.Sprintf(denied, opened, own))
 	remotePod(t, w.hand, "home", "10.1.0.10")
+	w.hand.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: unready, namespace: default, labels: {app: echo}}
+spec: {nodeName: n1, containers: [{name: app, image: none}]}
+status: {phase: Running, podIP: 10.1.0.11, podIPs: [{ip: 10.1.0.11}], conditions: [{type: Ready, status: "False"}]}`)
 	settings := func(mesh string) {
 		w.hand.apply(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mesh, namespace: default}\ndata: {mesh: %q}", mesh))
 	}
@@ -111,7 +117,7 @@ func brokenConfigMap(t *testing.T) {
 	_, err := w.server.Wait(stopLimit)
 	check(t, err)
 	check(t, w.discovery.Restart())
-	w.page("/ready?verbose", "source Kubernetes: 3 groups are from before the start")
+	w.page("/ready?verbose", "source Kubernetes: 4 groups are from before the start")
 	closed(w.client("third", "10.1.0.3"))
 	denies(t, "10.1.0.3", opened)
 	closed(first)

@@ -259,6 +259,19 @@ func TestUpgradeAtManySignals(t *testing.T) {
 		t.Errorf("Envoy %d serves, was %d", after, before)
 	}
 	lab.Unharmed(t, load)
+	// One may follow that a signal asked for during the last one; in its first milliseconds, TERM would end the agent without order.
+	s.must(lab.Eventually(upgradeLimit, func() error {
+		before, err := s.ask()
+		if err != nil {
+			return err
+		}
+		<-time.After(time.Second)
+		after, err := s.ask()
+		if err == nil && (after.Upgrades.Count != before.Upgrades.Count || after.Upgrades.Pending != "") {
+			err = fmt.Errorf("upgrades go on: %+v, then %+v", before.Upgrades, after.Upgrades)
+		}
+		return err
+	}))
 }
 
 // While a handover is under way an upgrade waits; once a stop has begun there is none.

@@ -50,7 +50,8 @@ func Compare(log func() string, ask Asked, by Way, atOnce int, all []*Exchange) 
 	}
 	out, met := Comparison{Kinds: map[string]int{}}, tallies{}
 	for i, e := range all {
-		road, did := roads[i], done[e.key(done)]
+		road := roads[i]
+		did, _ := e.did(done)
 		out.Kinds[did.Kind()]++
 		for _, s := range road.Steps {
 			if len(s.Origins) == 0 && s.Unmade == "" {
@@ -72,7 +73,7 @@ func logged(log func() string, all []*Exchange, roads []explain.Road) (done map[
 	err = lab.Eventually(lab.StopLimit, func() error {
 		done = Read(log())
 		for i, e := range all {
-			if _, found := done[e.key(done)]; !found && (e.Closed == nil || slices.ContainsFunc(roads[i].Outcomes, mustLog)) {
+			if _, found := e.did(done); !found && (e.Closed == nil || slices.ContainsFunc(roads[i].Outcomes, mustLog)) {
 				return fmt.Errorf("the access log of %d requests lacks %+v of which explain says\n%s", len(all), *e, roads[i].Text())
 			}
 		}

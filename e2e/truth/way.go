@@ -36,6 +36,7 @@ func Direct(address string) Way {
 func Dialling(connect func() (net.Conn, error)) Way {
 	return func(e *Exchange) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
+			e.began = time.Now()
 			c, err := connect()
 			if err == nil {
 				e.Ends = fmt.Sprintf("%s>%s", c.LocalAddr(), c.RemoteAddr())

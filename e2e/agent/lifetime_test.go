@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,13 +70,19 @@ func TestTrafficOutlivesDiscovery(t *testing.T) {
 	lab.Unharmed(t, load)
 }
 
-// SIGTERM ends the agent with status 0, its Envoy before it, and leaves nothing.
+// SIGTERM ends the agent with status 0, its Envoy before it, and leaves nothing but the last good configuration.
 func TestSIGTERMLeavesNothing(t *testing.T) {
 	t.Parallel()
 	m := lab.StartMesh(t, "details")
 	s := m.Sidecars["details"]
 	envoy, err := s.Envoy()
 	m.Check(err)
+	m.Check(lab.Eventually(lab.StopLimit, func() error {
+		if kept, _ := filepath.Glob(filepath.Join(s.ConfigPath, lab.LastGood)); len(kept) != 1 {
+			return fmt.Errorf("configPath holds %v, want a last good configuration", entries(t, s.ConfigPath))
+		}
+		return nil
+	}))
 	s.Signal(syscall.SIGTERM)
 	code, err := s.Wait(lab.StopLimit)
 	m.Check(err)
@@ -85,8 +92,9 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 	if lab.Alive(envoy) {
 		t.Errorf("Envoy %d outlives its agent", envoy)
 	}
-	if left := entries(t, s.ConfigPath); len(left) > 0 {
-		t.Errorf("left in configPath: %v", left)
+	left := entries(t, s.ConfigPath)
+	if kept, _ := filepath.Glob(filepath.Join(s.ConfigPath, lab.LastGood)); len(kept) != 1 || !slices.Equal(left, kept) {
+		t.Errorf("left in configPath: %v, want the last good configuration alone", left)
 	}
 	for _, path := range segmentsOf(t, s.Log()) {
 		if _, err := os.Stat(path); err == nil {

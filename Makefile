@@ -3,7 +3,7 @@
 # Vulnerabilities of Go's library are fixed by its releases; the go line of go.mod stays, for machines that have an older one.
 export GOTOOLCHAIN := go1.26.10
 
-.PHONY: help setup packages build demo parts test unit e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs hunt fuzz vulnerabilities security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
+.PHONY: help setup packages build demo parts test unit e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node e2e-page image soak chaos pairs hunt fuzz vulnerabilities security release figures lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := $(wildcard envoy-tools/fetch-* envoy-tools/pod-init.d/*.sh) envoy-tools/fuzz envoy-tools/hunt envoy-tools/image \
@@ -210,6 +210,9 @@ lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is install
 shellcheck:
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \
 		else echo "shellcheck is not installed: scripts not checked"; [ '$(CI)' != true ]; fi
+
+figures: ## measure the code: files, bytes, lines, large types
+	go test -count=1 -v -run '^TestFigures$$' .
 
 bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
 	go run ./e2e/bench

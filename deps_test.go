@@ -35,20 +35,112 @@ const (
 	programs = "cmd/... examples/... e2e/..."
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
-	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/kube/networking discovery/ingress " +
-		"discovery/acme discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/binding internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
-	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
-		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
-		"agent/records/parse.go agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
-		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
-		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ca/issuer/claims.go discovery/ca/issuer/config.go discovery/ca/issuer/jwk.go discovery/ca/issuer/keys.go discovery/ca/issuer/judge.go discovery/ca/kubernetes/judge.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
-		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
-		"discovery/config/kubernetes/verdict.go discovery/config/mcp/state.go discovery/inject/admission/state.go " +
-		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
-		"discovery/registry/cloudfoundry/table.go discovery/registry/consul/record.go discovery/registry/consul/round.go discovery/registry/consul/view.go " +
-		"discovery/registry/eureka/read.go discovery/registry/eureka/record.go discovery/registry/eureka/registry.go " +
-		"discovery/secret/file/wanted.go discovery/webhook/plan.go discovery/webhook/state.go " +
-		"discovery/keys/know.go discovery/keep.go discovery/remembered.go discovery/remember/file.go discovery/remember/group.go"
+	pureRooms = `
+		agent/health
+		agent/identity
+		agent/why
+		bootstrap
+		node
+		templates
+		discovery/authz
+		discovery/model
+		discovery/config
+		discovery/xds
+		discovery/ads/protocol
+		discovery/kube/catalog
+		discovery/kube/networking
+		discovery/ingress
+		discovery/acme
+		discovery/inject
+		discovery/examine
+		discovery/overview
+		discovery/explain
+		discovery/ca
+		discovery/registry/manifest
+		internal/binding
+		internal/bounded
+		internal/environ
+		internal/fill
+		internal/room
+		internal/spelling
+		internal/spiffe
+	`
+	pureFiles = `
+		agent/core.go
+		agent/carry.go
+		agent/leave.go
+		agent/epoch.go
+		agent/handover.go
+		agent/restart.go
+		agent/drain.go
+		agent/stop.go
+		agent/status.go
+		agent/cert/check.go
+		agent/envoy/argv.go
+		agent/envoy/remains.go
+		agent/flight/record.go
+		agent/lossy/lines.go
+		cmd/agent/statustable.go
+		agent/records/parse.go
+		agent/sds/message.go
+		agent/sds/secret.go
+		agent/sds/stream.go
+		agent/frame/field.go
+		agent/enroll/plan.go
+		agent/relay/scan.go
+		agent/lastgood/answer.go
+		agent/lastgood/memory.go
+		agent/lastgood/message.go
+		agent/lastgood/progress.go
+		agent/status/exposition.go
+		agent/status/sample.go
+		discovery/state.go
+		discovery/due.go
+		discovery/secretstate.go
+		discovery/linger.go
+		discovery/heap/goal.go
+		discovery/notes/difference.go
+		discovery/ca/door/fault.go
+		discovery/ca/door/pace.go
+		discovery/ca/issuer/claims.go
+		discovery/ca/issuer/config.go
+		discovery/ca/issuer/jwk.go
+		discovery/ca/issuer/keys.go
+		discovery/ca/issuer/judge.go
+		discovery/ca/kubernetes/judge.go
+		discovery/ads/content/resume.go
+		discovery/ads/intake/frames.go
+		discovery/ads/intake/message.go
+		discovery/config/file/parse.go
+		discovery/config/file/plan.go
+		discovery/config/file/wipe.go
+		discovery/config/file/writable.go
+		discovery/config/kubernetes/verdict.go
+		discovery/config/mcp/state.go
+		discovery/inject/admission/state.go
+		discovery/plane/faults.go
+		discovery/plane/grants.go
+		discovery/plane/layers.go
+		discovery/plane/limits.go
+		discovery/plane/names.go
+		discovery/plane/ready.go
+		discovery/plane/wanted.go
+		discovery/registry/cloudfoundry/table.go
+		discovery/registry/consul/record.go
+		discovery/registry/consul/round.go
+		discovery/registry/consul/view.go
+		discovery/registry/eureka/read.go
+		discovery/registry/eureka/record.go
+		discovery/registry/eureka/registry.go
+		discovery/secret/file/wanted.go
+		discovery/webhook/plan.go
+		discovery/webhook/state.go
+		discovery/keys/know.go
+		discovery/keep.go
+		discovery/remembered.go
+		discovery/remember/file.go
+		discovery/remember/group.go
+	`
 )
 
 var rules = []rule{

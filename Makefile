@@ -50,7 +50,7 @@ demo: ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its 
 # before them has compiled: with cgo, they would have all of it compiled a third time.
 pure := ./agent/health ./agent/identity ./agent/why ./bootstrap ./node ./templates ./discovery/authz ./discovery/model \
 	./discovery/config ./discovery/xds ./discovery/ads/protocol ./discovery/kube/catalog ./discovery/kube/networking \
-	./discovery/ingress ./discovery/acme ./discovery/inject ./discovery/examine ./discovery/overview ./discovery/explain \
+	./discovery/ingress ./discovery/acme ./discovery/inject ./discovery/validation ./discovery/proxystatus ./discovery/explain \
 	./discovery/ca ./discovery/registry/manifest ./internal/binding ./internal/bounded ./internal/environ ./internal/fill ./internal/room \
 	./internal/spelling ./internal/spiffe
 

@@ -52,8 +52,8 @@ const (
 		discovery/ingress
 		discovery/acme
 		discovery/inject
-		discovery/examine
-		discovery/overview
+		discovery/validation
+		discovery/proxystatus
 		discovery/explain
 		discovery/ca
 		discovery/registry/manifest
@@ -100,8 +100,8 @@ const (
 		discovery/linger.go
 		discovery/heap/goal.go
 		discovery/notes/difference.go
-		discovery/ca/door/fault.go
-		discovery/ca/door/pace.go
+		discovery/ca/server/fault.go
+		discovery/ca/server/pace.go
 		discovery/ca/issuer/claims.go
 		discovery/ca/issuer/config.go
 		discovery/ca/issuer/jwk.go
@@ -138,8 +138,8 @@ const (
 		discovery/keys/know.go
 		discovery/keep.go
 		discovery/remembered.go
-		discovery/remember/file.go
-		discovery/remember/group.go
+		discovery/statedir/file.go
+		discovery/statedir/group.go
 	`
 )
 
@@ -156,11 +156,11 @@ var rules = []rule{
 
 	// Adapters.
 	{
-		who: "...", except: "discovery/plane discovery/examine cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*, import ./discovery/secret/*",
+		who: "...", except: "discovery/plane discovery/validation cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*, import ./discovery/secret/*",
 		why: "only the plane joins adapters, and the bench of their cost: no other may know where services, configuration and secrets come from, least of all another adapter",
 	},
 	{
-		who: "discovery/examine", only: "discovery/config discovery/ingress discovery/model discovery/registry/manifest",
+		who: "discovery/validation", only: "discovery/config discovery/ingress discovery/model discovery/registry/manifest",
 		why: "files are judged by the rules by which they are served: it reads Kubernetes' objects as the store of files does, and no file itself",
 	},
 	{
@@ -224,7 +224,7 @@ var rules = []rule{
 	// Foreign types stop at their door.
 	{
 		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
-			"discovery/ingress discovery/webhook discovery/inject/... discovery/acme/kubernetes discovery/ca/kubernetes discovery/remember/kubernetes e2e/crd",
+			"discovery/ingress discovery/webhook discovery/inject/... discovery/acme/kubernetes discovery/ca/kubernetes discovery/statedir/kubernetes e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -275,7 +275,7 @@ var rules = []rule{
 	{who: "internal/binding internal/bounded internal/durable internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
 	{who: "internal/subcommand", only: "internal/setting", why: "what both programs have alike knows neither"},
-	{who: "discovery/listing", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
+	{who: "discovery/printer", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
 	{who: "discovery/tracing", only: "internal/version", why: "traces tell which build sends them, and no more of discovery"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node watch internal/binding internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
@@ -325,10 +325,10 @@ var rules = []rule{
 	{who: "discovery/ads/adstest", only: "discovery/xds discovery/model", why: "the tests of every room of ads use it, so it knows none of them"},
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
-	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/overview internal/local", why: "pages show what the streams and the mesh are"},
-	{who: "discovery/page", only: "discovery/ads discovery/model discovery/overview internal/room", why: "the page shows facts that the plane hands over, and asks no other part; which browser makes room is for every port the same"},
-	{who: "discovery/overview", only: "discovery/ads discovery/ads/protocol discovery/model discovery/secret", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
-	{who: "discovery/client", only: "discovery/explain internal/binding internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
+	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/proxystatus internal/local", why: "pages show what the streams and the mesh are"},
+	{who: "discovery/page", only: "discovery/ads discovery/model discovery/proxystatus internal/room", why: "the page shows facts that the plane hands over, and asks no other part; which browser makes room is for every port the same"},
+	{who: "discovery/proxystatus", only: "discovery/ads discovery/ads/protocol discovery/model discovery/secret", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
+	{who: "discovery/debugclient", only: "discovery/explain internal/binding internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
@@ -336,15 +336,15 @@ var rules = []rule{
 	{who: "discovery/acme/client", only: "discovery/acme discovery/keys discovery/model discovery/secret internal/bounded internal/durable internal/regular", why: "it asks issuers, and serves what they give: its caller says which gateways are connected"},
 	{who: "discovery/acme/kubernetes", only: "discovery/acme discovery/kube", why: "a cluster keeps what replicas share: package acme decides which replica orders"},
 	{who: "...", except: "discovery/acme/client", never: "import golang.org/x/crypto/acme/...", why: "one room speaks ACME"},
-	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
-	{who: "discovery/remember/kubernetes", only: "discovery/kube discovery/model discovery/remember", why: "a Secret holds what a file could: which forms these are is discovery's to decide"},
+	{who: "discovery/statedir", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
+	{who: "discovery/statedir/kubernetes", only: "discovery/kube discovery/model discovery/statedir", why: "a Secret holds what a file could: which forms these are is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/binding internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
-	{who: "discovery/ca/keep", only: "discovery/ca internal/durable internal/regular", why: "files of an authority have no callers"},
-	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/door discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
-	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/door internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
-	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
+	{who: "discovery/ca/store", only: "discovery/ca internal/durable internal/regular", why: "files of an authority have no callers"},
+	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/server discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
+	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/server internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
+	{who: "discovery/ca/server", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
 	{who: "discovery/kube", only: "discovery/kube/networking internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{
@@ -367,7 +367,7 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery/ask", only: "discovery/client discovery/examine discovery/explain discovery/overview internal/setting internal/subcommand",
+		who: "cmd/discovery/ask", only: "discovery/debugclient discovery/validation discovery/explain discovery/proxystatus internal/setting internal/subcommand",
 		why: "a running discovery is asked over HTTP: its parts are not here",
 	},
 	{

@@ -9,9 +9,9 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/plane"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -72,7 +72,7 @@ func (p *storeFlags) judged(files []file.File, settings model.Settings) ([]confi
 	objects, problems := file.Writable(files, p.namespace)
 	switch {
 	case p.dir == "":
-		rest, left := examine.WithoutManifests(objects)
+		rest, left := validation.WithoutManifests(objects)
 		return rest, append(problems, left...), nil
 	case config.HasErrors(problems):
 		return objects, problems, nil
@@ -82,5 +82,5 @@ func (p *storeFlags) judged(files []file.File, settings model.Settings) ([]confi
 		return nil, nil, err
 	}
 	all, _ := file.Check(present) // without the problems of the directory itself
-	return objects, append(problems, examine.Mesh{Settings: settings}.Beside(objects, all)...), nil
+	return objects, append(problems, validation.Mesh{Settings: settings}.Beside(objects, all)...), nil
 }

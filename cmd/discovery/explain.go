@@ -9,10 +9,10 @@ import (
 	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
@@ -65,7 +65,7 @@ func newExplain() *cobra.Command {
 				cmd.PrintErrln(p) // such an object is not served, so the answer is without it
 			}
 		}
-		mesh := examine.Mesh{Settings: model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}}
+		mesh := validation.Mesh{Settings: model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}}
 		road, err := q.Answer(mesh.Of(objects))
 		if err != nil {
 			return err

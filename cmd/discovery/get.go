@@ -8,7 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
-	"github.com/pilotlight/pilotlight/discovery/listing"
+	"github.com/pilotlight/pilotlight/discovery/printer"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
@@ -27,7 +27,7 @@ func newGet() *cobra.Command {
 	output := cmd.Flags().StringP("output", "o", "table", "form of the output: table, name, yaml or json")
 	p.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		show, err := listing.Form(*output, configs.ConditionType)
+		show, err := printer.Form(*output, configs.ConditionType)
 		if err != nil {
 			return setting.Usage("discovery", fmt.Errorf("--output %s: %w", *output, err))
 		}

@@ -10,15 +10,15 @@ import (
 
 	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/plane"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
-// validation is what validate is given.
-type validation struct {
+// validateOptions is what validate is given.
+type validateOptions struct {
 	file.Paths
 	registries []string
 	domains    plane.Domains
@@ -28,7 +28,7 @@ type validation struct {
 }
 
 // table has the settings of serve that say what its registries may have.
-func (v *validation) table() setting.Table {
+func (v *validateOptions) table() setting.Table {
 	return setting.Table{Settings: append([]setting.Setting{{
 		Name: "registries", Kind: setting.List(&v.registries),
 		Help: "registries that serve is given: services that they may have, and with Kubernetes namespaces and Pods, are not missed; the output names these. " +
@@ -37,7 +37,7 @@ func (v *validation) table() setting.Table {
 }
 
 func newValidate() *cobra.Command {
-	var v validation
+	var v validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate FILE|DIR|-... [--registries LIST] [--meshConfig FILE] [--networksConfig FILE]",
 		Short: "Say what is wrong with configuration, a line for each fault",
@@ -85,7 +85,7 @@ func newValidate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		here := examine.Mesh{
+		here := validation.Mesh{
 			Settings:     model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback},
 			IngressClass: *class, Elsewhere: v.domains.Elsewhere(domain.Domain, v.registries),
 		}
@@ -111,13 +111,13 @@ func newValidate() *cobra.Command {
 }
 
 // judge returns the verdict of this program, or of a running discovery. If that does not answer, the faults of the files alone are printed.
-func (v *validation) judge(cmd *cobra.Command, here examine.Mesh, read file.Contents) (examine.Verdict, error) {
+func (v *validateOptions) judge(cmd *cobra.Command, here validation.Mesh, read file.Contents) (validation.Verdict, error) {
 	if !v.live {
 		return here.Judge(read.Objects, read.Problems), nil
 	}
-	var texts []examine.Text
+	var texts []validation.Text
 	for _, f := range read.Files {
-		t := examine.Text{Name: f.Name, Data: f.Data}
+		t := validation.Text{Name: f.Name, Data: f.Data}
 		if f.Err != nil {
 			t.Error = f.Err.Error()
 		}
@@ -128,7 +128,7 @@ func (v *validation) judge(cmd *cobra.Command, here examine.Mesh, read file.Cont
 		for _, p := range read.Problems {
 			cmd.PrintErrln(p)
 		}
-		return examine.Verdict{}, err
+		return validation.Verdict{}, err
 	}
 	verdict.Problems = append(verdict.Problems, read.Empty...)
 	return verdict, nil

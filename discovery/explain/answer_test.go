@@ -9,8 +9,8 @@ import (
 	"unicode"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 )
 
 // wide returns the YAML of so many services with ten endpoints, a DestinationRule and a VirtualService each: in blocks, or in flow style.
@@ -61,7 +61,7 @@ func BenchmarkAnswer(b *testing.B) {
 		if config.HasErrors(problems) || len(objects) != 3*services {
 			b.Fatal(len(objects), problems)
 		}
-		return examine.Mesh{}.Of(objects)
+		return validation.Mesh{}.Of(objects)
 	}
 	for _, style := range []string{"block", "flow"} {
 		b.Run("read/"+style, func(b *testing.B) {
@@ -98,7 +98,7 @@ func measured(b *testing.B, answer func(i int) (Road, error)) {
 // Each step of a road in a wide mesh names what made it; a listener that many services share names the first ones.
 func TestARoadInAWideMesh(t *testing.T) {
 	objects, _ := config.Decode("mesh.yaml", wide(20, false))
-	m := examine.Mesh{}.Of(objects)
+	m := validation.Mesh{}.Of(objects)
 	for _, q := range []Question{
 		{From: "10.1.0.1", To: "s3.shop.svc.cluster.local", Path: "/one"},
 		{From: "10.1.0.1", To: "s3.shop.svc.cluster.local:90", TCP: true},

@@ -10,7 +10,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/examine"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 )
 
 // An outcome has the limits of its route as values, which JSON keeps.
@@ -126,7 +126,7 @@ func TestTLSIsNotForTheHTTPProxy(t *testing.T) {
 	q := Question{From: "10.1.0.1", To: "s0.shop.svc.cluster.local:90", Metadata: map[string]string{"INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "15080"}}
 	for encrypted, want := range map[bool]string{false: "127.0.0.1:15080", true: "10.200.0.1:90"} {
 		q.TLS = encrypted
-		if road, err := q.Answer(examine.Mesh{}.Of(objects)); err != nil || road.At != want {
+		if road, err := q.Answer(validation.Mesh{}.Of(objects)); err != nil || road.At != want {
 			t.Errorf("TLS %t: the program connects to %s, %v; want %s", encrypted, road.At, err, want)
 		}
 	}

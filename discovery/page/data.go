@@ -11,7 +11,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 )
 
 // maxRows bounds the rows of a table that a browser gets; maxWrong what is said to be wrong. A filter finds the others.
@@ -138,7 +138,7 @@ func bounded[R any](all []R, most int, words []string, text func(R) string) Rows
 	return out
 }
 
-func proxyOf(p overview.Proxy) Proxy {
+func proxyOf(p proxystatus.Proxy) Proxy {
 	return Proxy{
 		Name: p.Title(), Role: p.Role, State: string(p.State), Version: p.Version, Who: p.Identity, Since: p.Connected.UnixMilli(), Trouble: p.Troubles(),
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
@@ -42,8 +42,8 @@ func used(name string, from, until time.Time, proxies int) ads.InUse {
 func TestWrong(t *testing.T) {
 	f := Facts{
 		Now: start, Awaited: "source Consul has not synced", Mesh: meshOf(map[string][]model.Health{"a.test": {0}}), Faults: []string{"source Consul: 9 groups are held"},
-		Proxies: []overview.Proxy{
-			{Namespace: "shop", Name: "web", Refused: []overview.Refused{{Type: "lds", Text: "no such filter"}}},
+		Proxies: []proxystatus.Proxy{
+			{Namespace: "shop", Name: "web", Refused: []proxystatus.Refused{{Type: "lds", Text: "no such filter"}}},
 			{Namespace: "shop", Name: "late", Connected: start, CertificateFrom: start.Add(-20 * time.Hour), CertificateUntil: start.Add(4 * time.Hour)},
 			{Namespace: "shop", Name: "renews", Connected: start, CertificateFrom: start.Add(-12 * time.Hour), CertificateUntil: start.Add(12 * time.Hour)},
 			{Namespace: "shop", Name: "streams on", Connected: start.Add(-20 * time.Hour), CertificateFrom: start.Add(-21 * time.Hour), CertificateUntil: start.Add(3 * time.Hour)},
@@ -160,12 +160,12 @@ func thousand() Facts {
 			s.Endpoints = append(s.Endpoints, model.Endpoint{Address: netip.AddrFrom4([4]byte{10, byte(k), byte(i >> 8), byte(i)}).String()})
 		}
 		services = append(services, s)
-		p := overview.Proxy{
+		p := proxystatus.Proxy{
 			Node: fmt.Sprint(i), Role: "sidecar", Namespace: s.Namespace, Name: fmt.Sprintf("service-%03d-6f7c9d-x2x4z", i), State: protocol.StateSynced, Version: "envoy 1.40.0",
 			Identity: "spiffe://cluster.local/ns/" + s.Namespace + "/sa/default", Connected: start,
 		}
 		if i%3 == 0 {
-			p.Refused = []overview.Refused{{Type: "lds", Text: strings.Repeat("no such filter ", 10)}}
+			p.Refused = []proxystatus.Refused{{Type: "lds", Text: strings.Repeat("no such filter ", 10)}}
 		}
 		f.Proxies = append(f.Proxies, p)
 		f.Callers = append(f.Callers, model.Proxy{Namespace: s.Namespace, Name: p.Name})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 )
 
 // Facts are what the page shows, of one moment.
@@ -14,7 +14,7 @@ type Facts struct {
 	Now          time.Time
 	Awaited      string      // what discovery waits for before it is ready; "" once it is
 	Mesh         *model.Mesh // nil before the first
-	Proxies      []overview.Proxy
+	Proxies      []proxystatus.Proxy
 	Callers      []model.Proxy
 	Gone         []ads.Gone
 	Notes        []model.Note

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/ca/store"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -64,7 +64,7 @@ func (p Place) tokens() tokens {
 	if p.Secret != "" {
 		return &kubernetes.Tokens{Connect: p.Access.Client, In: kubernetes.TokensBeside(p.at())}
 	}
-	return keep.Tokens(p.Dir)
+	return store.Tokens(p.Dir)
 }
 
 // CreateToken makes a join token, writes its text into a file that only its user reads, or prints it to out where file is "", and returns what
@@ -77,7 +77,7 @@ func (p Place) CreateToken(ctx context.Context, out io.Writer, file, namespace, 
 	said := fmt.Sprintf("join token %s of %s/%s, valid until %s", made.ID, namespace, account, made.Expires.Format(time.RFC3339))
 	if file == "" {
 		_, err = fmt.Fprintln(out, text)
-	} else if err = keep.WriteText(file, text); err != nil {
+	} else if err = store.WriteText(file, text); err != nil {
 		err = fmt.Errorf("write the join token, which is valid: %w; discovery token revoke %s ends it", err, made.ID)
 	}
 	return said, err
@@ -89,7 +89,7 @@ func (p Place) ListTokens(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("list join tokens: %w", err)
 	}
-	return keep.Table(out, all, time.Now())
+	return store.Table(out, all, time.Now())
 }
 
 // RevokeToken ends a join token.
@@ -126,11 +126,11 @@ func printRotation(out io.Writer, r ca.Rotation) error {
 // state returns the authority, and its last rotation.
 func (p Place) state(ctx context.Context, now time.Time) (ca.State, ca.Rotation, error) {
 	if p.Secret == "" {
-		state, err := keep.Read(p.Dir, now)
+		state, err := store.Read(p.Dir, now)
 		if err != nil {
 			return ca.State{}, ca.Rotation{}, err
 		}
-		last, err := keep.Last(p.Dir)
+		last, err := store.Last(p.Dir)
 		return ca.State(state), last, err
 	}
 	client, err := p.Access.Client()
@@ -149,9 +149,9 @@ func (p Place) Rotate(ctx context.Context, out io.Writer, abort, again bool) (er
 	case p.Secret != "":
 		r, err = p.rotateShared(ctx, abort, again)
 	case abort:
-		err = keep.Abort(p.Dir, time.Now())
+		err = store.Abort(p.Dir, time.Now())
 	default:
-		r, err = keep.Rotate(p.Dir, again, time.Now())
+		r, err = store.Rotate(p.Dir, again, time.Now())
 	}
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (p Place) RotateNow(out io.Writer) error {
 	if p.Secret != "" {
 		return errors.New("--now is for --caDir: replicas use a Secret that was changed when they start again, so change it and restart all of them")
 	}
-	r, err := keep.EndNow(p.Dir, time.Now())
+	r, err := store.EndNow(p.Dir, time.Now())
 	if err != nil {
 		return fmt.Errorf("rotate the root: %w", err)
 	}

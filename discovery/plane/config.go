@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/ca/store"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
@@ -127,7 +127,7 @@ const formerDir = "/var/lib/pilotlight/ca"
 // dirOf returns the directory of an authority, the default for "".
 func dirOf(dir string) (string, error) {
 	if dir = cmp.Or(dir, AuthorityDir); dir == AuthorityDir {
-		return dir, keep.Moved(formerDir, dir)
+		return dir, store.Moved(formerDir, dir)
 	}
 	return dir, nil
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pilotlight/pilotlight/discovery/overview"
 	"github.com/pilotlight/pilotlight/discovery/page"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
@@ -18,7 +18,7 @@ const maxCertificate = 1 << 20
 func (p *Plane) facts() page.Facts {
 	now, found := time.Now(), p.reporter.Notes()
 	return page.Facts{
-		Now: now, Awaited: p.awaited(), Mesh: p.proxies.Mesh(), Proxies: overview.Of(p.proxies.Clients(), found), Callers: p.proxies.Proxies(),
+		Now: now, Awaited: p.awaited(), Mesh: p.proxies.Mesh(), Proxies: proxystatus.Of(p.proxies.Clients(), found), Callers: p.proxies.Proxies(),
 		Gone: p.proxies.Gone(now), Notes: found, Faults: p.faultLines(), Pushes: p.proxies.Pushes(), Certificates: p.certificates(),
 		InUse: p.proxies.CertificatesInUse(),
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 )
 
 // Domains are the DNS domains whose hosts registries may give. A program that can write to a registry can give any of them.
@@ -44,10 +44,10 @@ func (d Domains) ofCloudFoundry(cluster model.Domain) model.Grant {
 }
 
 // Elsewhere returns what registries may have that files do not have.
-func (d Domains) Elsewhere(cluster model.Domain, names []string) (out examine.Registries) {
+func (d Domains) Elsewhere(cluster model.Domain, names []string) (out validation.Registries) {
 	services := model.Grant{Suffix: "svc." + cluster.String()}
 	for _, name := range names {
-		r := examine.Registry{Name: name, Hosts: services} // those of Mock are below it too
+		r := validation.Registry{Name: name, Hosts: services} // those of Mock are below it too
 		switch name {
 		case Kubernetes:
 			r.Cluster = true

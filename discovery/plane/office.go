@@ -21,10 +21,10 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
 	"github.com/pilotlight/pilotlight/discovery/ca/issuer"
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
+	"github.com/pilotlight/pilotlight/discovery/ca/store"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -36,8 +36,8 @@ const (
 
 // office is an authority while it is served. A nil one is none.
 type office struct {
-	desk *door.Desk
-	mine *door.Own
+	desk *server.Desk
+	mine *server.Own
 	log  *slog.Logger
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
@@ -65,8 +65,8 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		}
 		return model.Settings{}, false
 	}
-	desk := door.Config{
-		Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Log: c.Log, Now: time.Now,
+	desk := server.Config{
+		Authority: authority, Terms: a.Terms, JoinTokens: store.Tokens(a.Dir), Log: c.Log, Now: time.Now,
 		TrustDomains: func() []string {
 			if s, known := settings(); known {
 				return s.TrustDomains()
@@ -88,8 +88,8 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		o.reviewer = kubernetes.NewReviewer(c.Cluster.connect)
 		desk.Further = append(desk.Further, o.reviewer)
 	}
-	o.desk = door.New(desk)
-	o.mine = &door.Own{
+	o.desk = server.New(desk)
+	o.mine = &server.Own{
 		Authority: own, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
 		Identity: func() ca.Identity {
 			s, _ := settings()
@@ -118,7 +118,7 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 	if _, err := dirOf(a.Dir); err != nil {
 		return nil, nil, fmt.Errorf("--caDir: %w", err)
 	}
-	state, made, err := keep.Open(a.Dir, time.Now())
+	state, made, err := store.Open(a.Dir, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("--caDir: %w", err)
 	}
@@ -208,7 +208,7 @@ func (o *office) pool() *x509.CertPool {
 
 // sign answers Istio's CreateCertificate.
 func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, err error) {
-	issued, err := o.desk.Issue(ctx, door.Caller{Chains: a.Chains, Token: a.Token, Address: a.Address}, a.CSR, a.TTL)
+	issued, err := o.desk.Issue(ctx, server.Caller{Chains: a.Chains, Token: a.Token, Address: a.Address}, a.CSR, a.TTL)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -220,7 +220,7 @@ func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, e
 
 // prove answers for streams of clients without a certificate.
 func (o *office) prove(ctx context.Context, a ads.Application) (string, error) {
-	id, err := o.desk.Prove(ctx, door.Caller{Token: a.Token, Address: a.Address})
+	id, err := o.desk.Prove(ctx, server.Caller{Token: a.Token, Address: a.Address})
 	if err != nil {
 		return "", statusOf(err)
 	}
@@ -229,8 +229,8 @@ func (o *office) prove(ctx context.Context, a ads.Application) (string, error) {
 
 // statusOf returns what a client of gRPC gets of an error: of a refusal nothing but that.
 func statusOf(err error) error {
-	var refusal *door.Refusal
-	var busy *door.Busy
+	var refusal *server.Refusal
+	var busy *server.Busy
 	switch {
 	case errors.As(err, &refusal):
 		return status.Error(codes.Unauthenticated, "refused")

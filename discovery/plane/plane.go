@@ -16,9 +16,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/page"
-	"github.com/pilotlight/pilotlight/discovery/remember"
-	forms "github.com/pilotlight/pilotlight/discovery/remember/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/secret"
+	"github.com/pilotlight/pilotlight/discovery/statedir"
+	forms "github.com/pilotlight/pilotlight/discovery/statedir/kubernetes"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
@@ -38,7 +38,7 @@ type Plane struct {
 	doors    doors
 	issuers  *client.Client      // nil for none
 	issued   *kubernetes.Store   // of issuers, for all replicas; nil for files
-	state    *remember.Directory // nil for none
+	state    *statedir.Directory // nil for none
 	forms    *forms.Secret       // nil for none
 	election *kube.Election
 	leading  []kube.Lead

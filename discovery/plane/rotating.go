@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/ca/store"
 )
 
 const (
@@ -31,7 +31,7 @@ type rotating struct {
 	began          time.Time
 
 	mu       sync.Mutex
-	state    keep.State
+	state    store.State
 	fault    string
 	other    string // why the files are not used; "" where they are, or where a rotation leads to them
 	uncopied string // why there is no copy; "" where there is one, or where none is wanted
@@ -45,7 +45,7 @@ func (r *rotating) open(now time.Time) {
 	r.began = now
 	if r.copies != "" {
 		var err error
-		if r.copied, err = keep.ReadCopy(r.copies, now); err != nil {
+		if r.copied, err = store.ReadCopy(r.copies, now); err != nil {
 			r.unused = "the copy of the authority in --stateDir is not used, so the files of --caDir sign: if they have changed since the last start, " +
 				"agents that do not trust their root refuse its certificates for up to " + r.terms.Most.String() + ": " + err.Error()
 			r.log.Error("copy of the authority not used", "err", err)
@@ -57,7 +57,7 @@ func (r *rotating) open(now time.Time) {
 	}
 }
 
-func (r *rotating) now() keep.State {
+func (r *rotating) now() store.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
@@ -94,7 +94,7 @@ func (r *rotating) observed() ca.Observed {
 // follow looks whether the files are still those of the authority. Others are used as ca.Copy.Follow decides. What begins a rotation, or is a step of
 // it, counts when it is stored: after a restart the new root would sign too early, or the old one too late.
 func (r *rotating) follow(o ca.Observed, now time.Time) {
-	files, last, err := keep.Find(r.dir, now)
+	files, last, err := store.Find(r.dir, now)
 	next, other := r.copied, ""
 	if err == nil || r.copied.Rotation.Phase != "" {
 		var fault error
@@ -126,7 +126,7 @@ func (r *rotating) follow(o ca.Observed, now time.Time) {
 	}
 	r.tell(&r.uncopied, "authority not copied", text)
 	if state, err := next.State(now); err == nil {
-		r.take(keep.State(state), nil)
+		r.take(store.State(state), nil)
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *rotating) store(next ca.Copy, now time.Time) error {
 	if again := max(time.Second, next.Most/8); next.Same(r.stored) && next.Seen.Sub(r.stored.Seen) < again {
 		return nil
 	}
-	err := keep.WriteCopy(r.copies, next)
+	err := store.WriteCopy(r.copies, next)
 	if err == nil {
 		r.stored = next
 	}
@@ -184,12 +184,12 @@ func (r *rotating) look(census func(roots []byte) (live, with int), now time.Tim
 	}
 	own := before.Rotation.Phase != "" && r.copied.Rotation.Phase == ""
 	if r.copied.Rotation.Phase == "" { // a rotation of the own root waits until the one to other files has ended
-		state, err := keep.Step(r.dir, o, now)
+		state, err := store.Step(r.dir, o, now)
 		if err != nil || state.Rotation.Phase != "" {
 			r.take(state, err)
 			return false
 		}
-		r.take(keep.State{}, nil)
+		r.take(store.State{}, nil)
 	}
 	if own { // it has ended, or was aborted: the files are what it has led to
 		r.copied = ca.Copy{}
@@ -202,7 +202,7 @@ func (r *rotating) look(census func(roots []byte) (live, with int), now time.Tim
 }
 
 // take uses what was read, if it is another state.
-func (r *rotating) take(state keep.State, err error) {
+func (r *rotating) take(state store.State, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -231,6 +231,6 @@ func (r *rotating) take(state keep.State, err error) {
 }
 
 // sameState reports whether two states sign, and trust, the same. A rotation that was aborted may be followed by another one in the same phase.
-func sameState(a, b keep.State) bool {
+func sameState(a, b store.State) bool {
 	return a.Rotation.Phase == b.Rotation.Phase && a.Rotation.Old == b.Rotation.Old && a.Rotation.New == b.Rotation.New && a.Authority.Same(b.Authority)
 }

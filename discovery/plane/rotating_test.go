@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/ca/store"
 )
 
 // A discovery that did not look meanwhile follows a rotation that came after another one, in the same phase; and one that came to its end.
 func TestRotatingFollowsWhatItMissed(t *testing.T) {
 	dir, at := t.TempDir(), time.Now()
-	first, _, err := keep.Open(dir, at)
+	first, _, err := store.Open(dir, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reloads := 0
 	r := &rotating{dir: dir, terms: ca.Terms{Most: time.Hour}, log: slog.New(slog.DiscardHandler), state: first, changed: func() error { reloads++; return nil }}
-	step := func(after time.Duration) keep.State {
+	step := func(after time.Duration) store.State {
 		t.Helper()
-		state, err := keep.Step(dir, ca.Observed{Most: time.Hour}, at.Add(after))
+		state, err := store.Step(dir, ca.Observed{Most: time.Hour}, at.Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,13 +33,13 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 	}
 	rotate := func() {
 		t.Helper()
-		if _, err := keep.Rotate(dir, false, at); err != nil {
+		if _, err := store.Rotate(dir, false, at); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rotate()
 	r.take(step(0), nil)
-	if err := keep.Abort(dir, at); err != nil {
+	if err := store.Abort(dir, at); err != nil {
 		t.Fatal(err)
 	}
 	rotate()
@@ -56,7 +56,7 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 	r.take(first, nil) // as if it had slept since
 	step(2 * time.Hour)
 	step(5 * time.Hour)
-	state, err := keep.Read(dir, at)
+	state, err := store.Read(dir, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 type replaced struct {
 	*rotating
 	t     *testing.T
-	first keep.State
+	first store.State
 	other string // directory of the files that replace those of before
 	at    time.Time
 }
@@ -80,8 +80,8 @@ func newReplaced(t *testing.T, copies string) *replaced {
 	r := &replaced{t: t, other: t.TempDir(), at: time.Now()}
 	dir := t.TempDir()
 	var err error
-	if r.first, _, err = keep.Open(dir, r.at); err == nil {
-		_, _, err = keep.Open(r.other, r.at)
+	if r.first, _, err = store.Open(dir, r.at); err == nil {
+		_, _, err = store.Open(r.other, r.at)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func newReplaced(t *testing.T, copies string) *replaced {
 func (r *replaced) starts(after time.Duration) {
 	r.t.Helper()
 	r.at = r.at.Add(after)
-	state, _, err := keep.Open(r.dir, r.at)
+	state, _, err := store.Open(r.dir, r.at)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestFilesOfAnotherAuthorityAtAStart(t *testing.T) {
 	r.putsAll()
 	r.starts(time.Minute)
 	r.is("a start", true, 2, "is being rotated, trust: ")
-	if _, err := keep.Rotate(r.dir, false, r.at); err != nil {
+	if _, err := store.Rotate(r.dir, false, r.at); err != nil {
 		t.Fatal(err)
 	}
 	r.looks(time.Second)
@@ -270,7 +270,7 @@ func TestNoRoomForACopy(t *testing.T) {
 	fill()
 	r.looks(2 * time.Hour)
 	r.is("no room for the step", true, 2, "the rotation waits until it can be stored: ")
-	if _, err := keep.EndNow(r.dir, r.at.Add(time.Second)); err != nil {
+	if _, err := store.EndNow(r.dir, r.at.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	r.looks(2 * time.Second)
@@ -297,7 +297,7 @@ func TestRotateNow(t *testing.T) {
 			r := newReplaced(t, dir)
 			before(r)
 			r.at = r.at.Add(time.Second)
-			ended, err := keep.EndNow(r.dir, r.at)
+			ended, err := store.EndNow(r.dir, r.at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -314,7 +314,7 @@ func TestRotateNow(t *testing.T) {
 
 func (r *replaced) rotates() {
 	r.t.Helper()
-	if _, err := keep.Rotate(r.dir, false, r.at); err != nil {
+	if _, err := store.Rotate(r.dir, false, r.at); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/status"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
@@ -76,7 +76,7 @@ func (p *Plane) pages(people *page.Page) status.Pages {
 	return status.Pages{
 		Awaited: p.awaited, Page: people.Handler(),
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
-		Release: p.release, Explain: p.explain, Validate: p.validate, MaxSent: examine.MaxSent,
+		Release: p.release, Explain: p.explain, Validate: p.validate, MaxSent: validation.MaxSent,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults:  p.faultLines,

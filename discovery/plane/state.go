@@ -8,8 +8,8 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/kube"
-	"github.com/pilotlight/pilotlight/discovery/remember"
-	forms "github.com/pilotlight/pilotlight/discovery/remember/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/statedir"
+	forms "github.com/pilotlight/pilotlight/discovery/statedir/kubernetes"
 )
 
 // joinState begins with what an earlier run has kept, and keeps what is served.
@@ -18,7 +18,7 @@ func (p *Plane) joinState() {
 	if c.StateDir == "" {
 		return
 	}
-	p.state = remember.New(c.StateDir, c.stateOf, c.StateMaxAge, c.Log)
+	p.state = statedir.New(c.StateDir, c.stateOf, c.StateMaxAge, c.Log)
 	p.server.Remembered = map[string]discovery.Remembered{}
 	for source, kept := range p.state.Load(time.Now()) {
 		p.server.Remembered[source] = discovery.Remembered(kept)
@@ -66,8 +66,8 @@ func adderOf(source string) string {
 
 // stateOf returns what the groups of a source depend on. What an earlier run has kept with other settings is not used: a registry
 // that may say less now must not be served as one that might.
-func (c Config) stateOf(source string) remember.Of {
-	of := remember.Of{Domain: c.Domain.String(), Cluster: c.Cluster.ID}
+func (c Config) stateOf(source string) statedir.Of {
+	of := statedir.Of{Domain: c.Domain.String(), Cluster: c.Cluster.ID}
 	switch {
 	case source == "Consul":
 		of.Scope = fmt.Sprintf("namespace %q, partition %q, domains %q", c.Consul.Namespace, c.Consul.Partition, lower(c.Domains.Consul))

@@ -8,12 +8,12 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/examine"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 )
 
 // validate judges files that a caller sends, beside what all sources have sent, for the proxies that are connected.
 func (p *Plane) validate(ctx context.Context, text []byte) (any, error) {
-	sent, err := examine.Received(text)
+	sent, err := validation.Received(text)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (p *Plane) validate(ctx context.Context, text []byte) (any, error) {
 		return nil, fmt.Errorf("wait for what is served: %w", err)
 	}
 	objects, problems := file.Check(files)
-	live := examine.Live{
+	live := validation.Live{
 		Settings: p.server.Mesh, Groups: groups, Connected: p.proxies.Proxies(), Also: p.issuerNotes, Class: p.config.Ingress.Class, Now: time.Now(),
 	}
 	for _, s := range p.server.Statuses() {

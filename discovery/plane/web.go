@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/internal/room"
 )
 
@@ -46,7 +46,7 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, b boun
 		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: b.idle, ConnState: open.track,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if ads.OfAgent(conn) {
-				return door.OfAgent(ctx)
+				return server.OfAgent(ctx)
 			}
 			return ctx
 		},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
@@ -87,7 +87,7 @@ func (p Pages) values() map[string]func() any {
 		"/debug/sources":     func() any { return p.Sources() },
 		"/debug/notes":       func() any { return noted(p.Notes()) },
 		"/debug/adsz":        func() any { return p.Proxies.Clients() },
-		"/debug/proxies":     func() any { return overview.Of(p.Proxies.Clients(), p.Notes()) },
+		"/debug/proxies":     func() any { return proxystatus.Of(p.Proxies.Clients(), p.Notes()) },
 		"/debug/syncz":       func() any { return syncStates(p.Proxies.Clients()) },
 		"/debug/push_status": func() any { return p.Proxies.Pushes() },
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -33,7 +33,7 @@ func TestDiffUnderAFrozenStream(t *testing.T) {
 			t.Helper()
 			l.Check(lab.Eventually(lab.StopLimit, func() error {
 				out, err := exec.CommandContext(t.Context(), filepath.Join(l.Bin, "discovery"), "config", "ads.default", "--diff", "--httpAddr", l.Discovery.HTTP, "--agentAddr", e.admin).CombinedOutput()
-				same := strings.HasPrefix(string(out), "Envoy has what discovery has sent\n"+overview.NotCompared)
+				same := strings.HasPrefix(string(out), "Envoy has what discovery has sent\n"+proxystatus.NotCompared)
 				for _, want := range lines {
 					if !strings.Contains(string(out), want) {
 						return fmt.Errorf("it lacks %q: %w, %s", want, err, out)

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pilotlight/pilotlight/discovery/remember"
+	"github.com/pilotlight/pilotlight/discovery/statedir"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -56,7 +56,7 @@ func brokenObject(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			forms, err := remember.Groups(text, "kubernetesConfig", remember.Of{Domain: w.domain.String(), Cluster: "Kubernetes", Scope: "namespaces []"})
+			forms, err := statedir.Groups(text, "kubernetesConfig", statedir.Of{Domain: w.domain.String(), Cluster: "Kubernetes", Scope: "namespaces []"})
 			if err == nil && len(forms) != objects {
 				err = fmt.Errorf("the Secret has %d objects, want %d", len(forms), objects)
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
 	mesh "github.com/pilotlight/pilotlight/discovery/page"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -33,9 +33,9 @@ func largeFacts() mesh.Facts {
 			s.Endpoints = append(s.Endpoints, model.Endpoint{Address: fmt.Sprintf("10.%d.%d.%d", k, i/256, i%256), Health: model.Health(i % 5)})
 		}
 		services = append(services, s)
-		p := overview.Proxy{Role: "sidecar", Namespace: s.Namespace, Name: s.Name + "-6f7c9d-x2x4z", State: protocol.StateSynced, Version: "envoy 1.40.0", Connected: f.Now}
+		p := proxystatus.Proxy{Role: "sidecar", Namespace: s.Namespace, Name: s.Name + "-6f7c9d-x2x4z", State: protocol.StateSynced, Version: "envoy 1.40.0", Connected: f.Now}
 		if i%10 == 0 {
-			p.Refused = []overview.Refused{{Type: "lds", Text: strings.Repeat("no such filter ", 10), Time: f.Now}}
+			p.Refused = []proxystatus.Refused{{Type: "lds", Text: strings.Repeat("no such filter ", 10), Time: f.Now}}
 		}
 		f.Proxies, f.Callers = append(f.Proxies, p), append(f.Callers, model.Proxy{Namespace: s.Namespace})
 		f.Notes = append(f.Notes, model.Note{Code: model.NoLabels, Meta: model.Meta{Kind: "Proxy", Namespace: s.Namespace, Name: p.Name}, Message: "it has no labels"})

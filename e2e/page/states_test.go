@@ -12,8 +12,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/overview"
 	mesh "github.com/pilotlight/pilotlight/discovery/page"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -45,7 +45,7 @@ func everyState() mesh.Facts {
 	}
 	f.Mesh = model.New(slices.Values([]model.Group{{Services: services}}))
 	for _, state := range []protocol.State{protocol.StateSynced, protocol.StateStale, protocol.StateNacked, protocol.StateNotSent} {
-		f.Proxies = append(f.Proxies, overview.Proxy{Role: "sidecar", Namespace: "shop", Name: string(state), State: state, Version: "envoy 1.40.0", Connected: f.Now})
+		f.Proxies = append(f.Proxies, proxystatus.Proxy{Role: "sidecar", Namespace: "shop", Name: string(state), State: state, Version: "envoy 1.40.0", Connected: f.Now})
 	}
 	f.Callers = []model.Proxy{{Namespace: "shop", Name: "near"}, {Namespace: "away", Name: "far"}}
 	for _, waiting := range []int{0, 2} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight/pilotlight/discovery/explain"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -37,7 +37,7 @@ func TestExplainOfARunningDiscovery(t *testing.T) {
 	}
 	same := func(name string) error {
 		out, err := says("config", name+".default", "--diff", "--agentAddr", m.Sidecars[name].Admin)
-		if err != nil || out != "Envoy has what discovery has sent\n"+overview.NotCompared+"\n" {
+		if err != nil || out != "Envoy has what discovery has sent\n"+proxystatus.NotCompared+"\n" {
 			return fmt.Errorf("%s: %v, %s", name, err, out)
 		}
 		return nil

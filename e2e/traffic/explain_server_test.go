@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 	"github.com/pilotlight/pilotlight/e2e/truth"
 )
@@ -72,7 +72,7 @@ func TestExplainOfServersIsTrue(t *testing.T) {
 				p.Check(err)
 			}
 		}
-		mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(p.objects(settings))
+		mesh := validation.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(p.objects(settings))
 		host := fmt.Sprintf("app.test:%d", p.ports["HTTP"])
 		judged := map[string]explain.Road{}
 		for _, path := range []string{"/", "/secret"} {

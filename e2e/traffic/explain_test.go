@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 	"github.com/pilotlight/pilotlight/e2e/truth"
 )
@@ -89,7 +89,7 @@ func explainSidecar(t *testing.T, requests int) {
 	p.Until(lab.From("b"), "http://b.test/")
 
 	objects := w.objects(settings)
-	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(objects)
+	mesh := validation.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(objects)
 	_, port, _ := strings.Cut(p.HTTP, ":")
 	w.compare(p, asks(mesh, explain.Question{
 		From:     "sidecar~127.0.0.1~client.default~default.svc.cluster.local",
@@ -133,7 +133,7 @@ func explainGateway(t *testing.T, topology string, requests int) {
 	p := w.GatewayEnvoy("gw")
 	w.Await(lab.ClientTo(bind+":18080", nil), "http://a.test/abort", lab.Status(418))
 	w.Await(lab.ClientTo(bind+":18081", nil), "http://a.test/", lab.Status(301))
-	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(w.objects(settings))
+	mesh := validation.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(w.objects(settings))
 	for port, kinds := range map[string]int{"18080": 14, "18081": 1} {
 		w.compare(p, asks(mesh, explain.Question{
 			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -37,7 +37,7 @@ type visit struct {
 
 // slowDoor is the door of an authority that signs one certificate every so often. It notes who comes when, and lets nobody in before all are there.
 type slowDoor struct {
-	desk    *door.Desk
+	desk    *server.Desk
 	at      string // host:port
 	roots   string // file
 	callers int
@@ -66,9 +66,9 @@ func newSlowDoor(t *testing.T, every time.Duration, callers int) *slowDoor {
 		callers: callers, whole: make(chan struct{}), came: map[string]bool{}, visits: map[string][]visit{}, roots: filepath.Join(t.TempDir(), "root-cert.pem"),
 	}
 	check(os.WriteFile(d.roots, authority.Roots(), 0o600))
-	d.desk = door.New(door.Config{
-		Authority: func() *ca.Authority { return authority }, Terms: ca.Terms{Default: time.Hour, Most: time.Hour}, Further: []door.Authenticator{named{}},
-		TrustDomains: func() []string { return []string{"cluster.local"} }, Rate: door.Rate{Every: every, AtOnce: 1}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	d.desk = server.New(server.Config{
+		Authority: func() *ca.Authority { return authority }, Terms: ca.Terms{Default: time.Hour, Most: time.Hour}, Further: []server.Authenticator{named{}},
+		TrustDomains: func() []string { return []string{"cluster.local"} }, Rate: server.Rate{Every: every, AtOnce: 1}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*own}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: authority.Pool()})
 	check(err)
@@ -80,7 +80,7 @@ func newSlowDoor(t *testing.T, every time.Duration, callers int) *slowDoor {
 }
 
 func (d *slowDoor) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != door.Path {
+	if r.URL.Path != server.Path {
 		d.desk.ServeHTTP(out, r)
 		return
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/client"
+	"github.com/pilotlight/pilotlight/discovery/debugclient"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
@@ -22,7 +22,7 @@ func Explain(cmd *cobra.Command, q explain.Question, way *Way, output *subcomman
 	if err != nil {
 		return err
 	}
-	road, err := client.Explain(cmd.Context(), at, q)
+	road, err := debugclient.Explain(cmd.Context(), at, q)
 	if err != nil {
 		return fmt.Errorf("ask discovery to explain: %w", err)
 	}

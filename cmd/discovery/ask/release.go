@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/client"
+	"github.com/pilotlight/pilotlight/discovery/debugclient"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
@@ -25,7 +25,7 @@ that. One that would lose most of its clusters keeps them for --wipeDelay: "rele
 	}
 	address := Address(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		said, err := client.Release(cmd.Context(), *address, args[0])
+		said, err := debugclient.Release(cmd.Context(), *address, args[0])
 		if err != nil {
 			return fmt.Errorf("release %s: %w", args[0], err)
 		}

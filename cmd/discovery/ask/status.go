@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/client"
-	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/discovery/debugclient"
+	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
@@ -37,15 +37,15 @@ the notes about it. PROXY is a node ID, a name, or NAMESPACE/NAME.` + "\n" + Doo
 		if err != nil {
 			return err
 		}
-		text, err := client.Proxies(cmd.Context(), at)
+		text, err := debugclient.Proxies(cmd.Context(), at)
 		if err != nil {
 			return fmt.Errorf("ask for the status of proxies: %w", err)
 		}
-		all, err := overview.Read(text, append(args, "")[0])
+		all, err := proxystatus.Read(text, append(args, "")[0])
 		if err != nil {
 			return err
 		}
-		return output.Print(cmd.OutOrStdout(), all, overview.Text(all, time.Now()))
+		return output.Print(cmd.OutOrStdout(), all, proxystatus.Text(all, time.Now()))
 	}
 	return cmd
 }
@@ -63,28 +63,28 @@ kubectl port-forward reviews-1 15000 brings it here. A line for each that differ
 Clusters, listeners and routes are compared field by field, of endpoints address, weight, locality, priority and health, of secrets certificate and roots,
 without private keys.` + "\n" + Door,
 		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop --diff --agentAddr 127.0.0.1:15000",
-		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: overview.Types(),
+		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: proxystatus.Types(),
 	}
 	output, way := subcommand.AddOutput(cmd), AddWay(cmd)
 	diff := cmd.Flags().Bool("diff", false, "compare them with what the proxy's Envoy has")
 	agent := cmd.Flags().String("agentAddr", "127.0.0.1:15000", "the port of the proxy's agent for reads of Envoy's admin, for --diff")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		only := append(args, "")[1]
-		if err := overview.CheckType(only); err != nil {
+		if err := proxystatus.CheckType(only); err != nil {
 			return setting.Usage("discovery", err)
 		}
 		at, err := way.at(cmd)
 		if err != nil {
 			return err
 		}
-		text, err := client.Config(cmd.Context(), at, args[0])
+		text, err := debugclient.Config(cmd.Context(), at, args[0])
 		if err != nil {
 			return fmt.Errorf("ask for the configuration of %s: %w", args[0], err)
 		}
 		if *diff {
 			return printDiff(cmd, at, args[0], only, *agent, text, output)
 		}
-		all, names, err := overview.ReadResources(text, only)
+		all, names, err := proxystatus.ReadResources(text, only)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ without private keys.` + "\n" + Door,
 const tries = 3
 
 // printDiff prints how what an Envoy has differs from what it was sent. Where that differs since, it is compared again.
-func printDiff(cmd *cobra.Command, at client.At, proxy, only, agent string, sent []byte, output *subcommand.Output) error {
+func printDiff(cmd *cobra.Command, at debugclient.At, proxy, only, agent string, sent []byte, output *subcommand.Output) error {
 	for n := 1; ; n++ {
 		all, err := difference(cmd.Context(), proxy, only, agent, sent)
 		if err != nil {
@@ -105,7 +105,7 @@ func printDiff(cmd *cobra.Command, at client.At, proxy, only, agent string, sent
 		}
 		var now []byte
 		if len(all) > 0 {
-			if now, err = client.Config(cmd.Context(), at, proxy); err != nil {
+			if now, err = debugclient.Config(cmd.Context(), at, proxy); err != nil {
 				return fmt.Errorf("ask for the configuration of %s: %w", proxy, err)
 			}
 		}
@@ -121,16 +121,16 @@ func printDiff(cmd *cobra.Command, at client.At, proxy, only, agent string, sent
 	}
 }
 
-func difference(ctx context.Context, proxy, only, agent string, sent []byte) (overview.Differences, error) {
-	has, err := client.Envoy(ctx, agent)
+func difference(ctx context.Context, proxy, only, agent string, sent []byte) (proxystatus.Differences, error) {
+	has, err := debugclient.Envoy(ctx, agent)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent at --agentAddr for what Envoy has: %w", err)
 	}
 	var clusters []byte
 	if only == "" || only == "endpoints" {
-		if clusters, err = client.EnvoyClusters(ctx, agent); err != nil {
+		if clusters, err = debugclient.EnvoyClusters(ctx, agent); err != nil {
 			return nil, fmt.Errorf("ask the agent at --agentAddr for the health of endpoints: %w", err)
 		}
 	}
-	return overview.Diff(proxy, sent, has, clusters, only)
+	return proxystatus.Diff(proxy, sent, has, clusters, only)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotlight/pilotlight/discovery/client"
-	"github.com/pilotlight/pilotlight/discovery/examine"
+	"github.com/pilotlight/pilotlight/discovery/debugclient"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -29,17 +29,17 @@ func CheckLive(cmd *cobra.Command, live bool, both ...string) (err error) {
 }
 
 // Validate has files judged by a running discovery.
-func Validate(cmd *cobra.Command, way *Way, files []examine.Text) (v examine.Verdict, err error) {
+func Validate(cmd *cobra.Command, way *Way, files []validation.Text) (v validation.Verdict, err error) {
 	at, err := way.at(cmd)
 	if err != nil {
 		return v, err
 	}
-	text, err := examine.Sent(files)
+	text, err := validation.Sent(files)
 	if err == nil {
-		text, err = client.Validate(cmd.Context(), at, text)
+		text, err = debugclient.Validate(cmd.Context(), at, text)
 	}
 	if err == nil {
-		v, err = examine.ReadLive(text)
+		v, err = validation.ReadLive(text)
 	}
 	if err != nil {
 		return v, fmt.Errorf("ask discovery to validate: %w", err)

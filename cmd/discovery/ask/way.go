@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/client"
+	"github.com/pilotlight/pilotlight/discovery/debugclient"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 // Way is how a discovery is reached: on this host, or elsewhere at its secure port.
 type Way struct {
 	here, afar, name string
-	files            client.Files
+	files            debugclient.Files
 }
 
 // AddWay adds the flags of a Way.
@@ -34,15 +34,15 @@ func ExampleAfar(command string) string {
 }
 
 // at returns where to ask. Flags that contradict each other, or lack one, are refused.
-func (w *Way) at(cmd *cobra.Command) (client.At, error) {
+func (w *Way) at(cmd *cobra.Command) (debugclient.At, error) {
 	files := []string{"tlsCertFile", "tlsKeyFile", "caCertFile"}
 	if w.afar == "" {
 		for _, name := range append(files, "discoveryName", "discoveryAddress") {
 			if cmd.Flags().Changed(name) {
-				return client.At{}, setting.Usage("discovery", fmt.Errorf("--%s without an address in --discoveryAddress: the pages on this host take no certificate", name))
+				return debugclient.At{}, setting.Usage("discovery", fmt.Errorf("--%s without an address in --discoveryAddress: the pages on this host take no certificate", name))
 			}
 		}
-		return client.Here(w.here), nil
+		return debugclient.Here(w.here), nil
 	}
 	var faults []error
 	if cmd.Flags().Changed("httpAddr") {
@@ -54,11 +54,11 @@ func (w *Way) at(cmd *cobra.Command) (client.At, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return client.At{}, setting.Usage("discovery", faults...)
+		return debugclient.At{}, setting.Usage("discovery", faults...)
 	}
-	at, err := client.Afar(w.afar, w.name, w.files)
+	at, err := debugclient.Afar(w.afar, w.name, w.files)
 	if err != nil {
-		return client.At{}, fmt.Errorf("ask at --discoveryAddress: %w", err)
+		return debugclient.At{}, fmt.Errorf("ask at --discoveryAddress: %w", err)
 	}
 	return at, nil
 }

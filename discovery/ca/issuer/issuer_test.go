@@ -17,7 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 )
 
 const (
@@ -195,8 +195,8 @@ func TestJudge(t *testing.T) {
 		"an extension that it needs": {token: raw(`{"alg":"ES256","kid":"a","crit":["x"],"x":1}`, string(payload)), fault: "has critical headers (crit)"},
 		"a key of its own":           {token: withKey(t, other, good(nil)), fault: "is signed by none of the 1 keys that fit (kid \""},
 		"long":                       {token: one.token(good(map[string]any{"x": strings.Repeat("x", longestToken)})), fault: "at most 16384 are allowed", others: true},
-		"two parts":                  {token: "a.b", fault: door.ErrForeign.Error(), others: true},
-		"nothing":                    {token: "", fault: door.ErrForeign.Error(), others: true},
+		"two parts":                  {token: "a.b", fault: server.ErrForeign.Error(), others: true},
+		"nothing":                    {token: "", fault: server.ErrForeign.Error(), others: true},
 		"dots":                       {token: "..", fault: "is no JWT", others: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestJudge(t *testing.T) {
 			}
 			id, err := judge(issuers, of.keys, of.token, "cluster.local", "istio-system", now)
 			if err != nil {
-				if of.want != "" || !strings.Contains(err.Error(), of.fault) || errors.Is(err, door.ErrForeign) != of.others {
+				if of.want != "" || !strings.Contains(err.Error(), of.fault) || errors.Is(err, server.ErrForeign) != of.others {
 					t.Errorf("%v; want %q, or the reason %q, another's %t", err, of.want, of.fault, of.others)
 				}
 				if strings.Contains(err.Error(), strings.Repeat("x", 300)) || of.token != "" && strings.Contains(err.Error(), of.token) {
@@ -218,7 +218,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	busy := new(door.Busy)
+	busy := new(server.Busy)
 	if _, err := judge(issuers, keys, other.token(good(map[string]any{"iss": "https://ci.test"})), "cluster.local", "istio-system", now); !errors.As(err, &busy) {
 		t.Errorf("without keys: %v, want to come again", err)
 	}

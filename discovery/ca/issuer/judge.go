@@ -10,7 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 )
 
 const (
@@ -22,14 +22,14 @@ const (
 
 // foreign is the error for a token of nobody that is known here, with the reason.
 func foreign(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", door.ErrForeign, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", server.ErrForeign, fmt.Errorf(format, args...))
 }
 
 // judge returns the identity of a token. keys are those of issuers by name; none for one whose file was never good.
 func judge(issuers []Issuer, keys map[string][]key, token, trustDomain, root string, now time.Time) (ca.Identity, error) {
 	parser := jwt.NewParser(jwt.WithStrictDecoding())
 	if strings.Count(token, ".") != 2 {
-		return ca.Identity{}, door.ErrForeign
+		return ca.Identity{}, server.ErrForeign
 	}
 	if len(token) > longestToken {
 		return ca.Identity{}, foreign("it has %d bytes, at most %d are allowed", len(token), longestToken)
@@ -49,7 +49,7 @@ func judge(issuers []Issuer, keys map[string][]key, token, trustDomain, root str
 	}
 	issuer := issuers[at]
 	if len(keys[named]) == 0 {
-		return ca.Identity{}, &door.Busy{Cause: "not-ready", After: comeAgain, Err: fmt.Errorf("the keys of issuer %q are not known: %s", named, issuer.File)}
+		return ca.Identity{}, &server.Busy{Cause: "not-ready", After: comeAgain, Err: fmt.Errorf("the keys of issuer %q are not known: %s", named, issuer.File)}
 	}
 	if err = verify(t, parts[0]+"."+parts[1], keys[named]); err == nil {
 		err = issuer.fits(all, now)

@@ -6,5 +6,5 @@
 //
 // A token must be for Istio's audience, of a service account, and bound to a Pod. Nothing that is in a token counts before the API
 // server has said so, and no answer is kept: a Pod that is deleted gets no further certificate by its token. It does not sign, and
-// leaves limits of callers to package door.
+// leaves limits of callers to package server.
 package kubernetes

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -47,15 +47,15 @@ func (a *audiences) UnmarshalJSON(text []byte) error {
 func shown(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return door.ErrForeign
+		return server.ErrForeign
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return door.ErrForeign
+		return server.ErrForeign
 	}
 	var c claims
 	if json.Unmarshal(text, &c) != nil || !strings.HasPrefix(c.Subject, accountPrefix) {
-		return door.ErrForeign
+		return server.ErrForeign
 	}
 	if !slices.Contains(c.Audience, Audience) {
 		return fmt.Errorf("the token is for the audience %q, want %q", []string(c.Audience), Audience)

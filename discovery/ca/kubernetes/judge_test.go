@@ -13,7 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -29,12 +29,12 @@ func TestShown(t *testing.T) {
 		{"several audiences", tokenOf(`{"sub": "system:serviceaccount:shop:web", "aud": ["vault", "istio-ca"]}`), ""},
 		{"the API server's", tokenOf(`{"sub": "system:serviceaccount:shop:web", "aud": ["https://kubernetes.default.svc"]}`), "want \"istio-ca\""},
 		{"no audience", tokenOf(`{"sub": "system:serviceaccount:shop:web"}`), "want \"istio-ca\""},
-		{"another issuer's", tokenOf(`{"sub": "web", "aud": "istio-ca"}`), door.ErrForeign.Error()},
-		{"no claims", tokenOf(`[]`), door.ErrForeign.Error()},
-		{"an audience that is none", tokenOf(`{"sub": "system:serviceaccount:shop:web", "aud": 7}`), door.ErrForeign.Error()},
-		{"no base64", "e30.!.c2ln", door.ErrForeign.Error()},
-		{"opaque", "0123", door.ErrForeign.Error()},
-		{"empty", "", door.ErrForeign.Error()},
+		{"another issuer's", tokenOf(`{"sub": "web", "aud": "istio-ca"}`), server.ErrForeign.Error()},
+		{"no claims", tokenOf(`[]`), server.ErrForeign.Error()},
+		{"an audience that is none", tokenOf(`{"sub": "system:serviceaccount:shop:web", "aud": 7}`), server.ErrForeign.Error()},
+		{"no base64", "e30.!.c2ln", server.ErrForeign.Error()},
+		{"opaque", "0123", server.ErrForeign.Error()},
+		{"empty", "", server.ErrForeign.Error()},
 	} {
 		switch err := shown(row.token); {
 		case row.want == "" && err != nil, row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
@@ -112,7 +112,7 @@ func FuzzShown(f *testing.F) {
 func TestReviewer(t *testing.T) {
 	code, body := http.StatusCreated, ""
 	asked := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review authenticationv1.TokenReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.URL.Path != "/apis/authentication.k8s.io/v1/tokenreviews" ||
 			len(review.Spec.Audiences) != 1 || review.Spec.Audiences[0] != Audience {
@@ -123,11 +123,11 @@ func TestReviewer(t *testing.T) {
 		w.WriteHeader(code)
 		_, _ = w.Write([]byte(body))
 	}))
-	defer server.Close()
+	defer api.Close()
 	connected := 0
 	r := NewReviewer(func() (*kube.Client, error) {
 		connected++
-		return kube.New(&rest.Config{Host: server.URL}, "test")
+		return kube.New(&rest.Config{Host: api.URL}, "test")
 	})
 	defer r.Close()
 	token := tokenOf(`{"sub": "system:serviceaccount:shop:web", "aud": ["istio-ca"]}`)
@@ -156,7 +156,7 @@ func TestReviewer(t *testing.T) {
 	} {
 		code, body = row.code, row.body
 		id, err := r.Identify(context.Background(), token, "cluster.local")
-		var busy *door.Busy
+		var busy *server.Busy
 		if errors.As(err, &busy) != row.busy || (err == nil) != row.ok || row.ok && id.ServiceAccount != "web" {
 			t.Errorf("%s: %v, %v", row.name, id, err)
 		}
@@ -165,7 +165,7 @@ func TestReviewer(t *testing.T) {
 		t.Errorf("it has connected %d times, want once, and after each of 4 failures", connected)
 	}
 	before := asked
-	if _, err := r.Identify(context.Background(), "opaque", "cluster.local"); !errors.Is(err, door.ErrForeign) || asked != before {
+	if _, err := r.Identify(context.Background(), "opaque", "cluster.local"); !errors.Is(err, server.ErrForeign) || asked != before {
 		t.Errorf("a foreign token: %v, asked %d times", err, asked-before)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -57,7 +57,7 @@ func (r *Reviewer) Identify(ctx context.Context, token, trustDomain string) (ca.
 	case r.room <- struct{}{}:
 		defer func() { <-r.room }()
 	case <-ctx.Done():
-		return ca.Identity{}, &door.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("%d tokens are under review: %w", atOnce, ctx.Err())}
+		return ca.Identity{}, &server.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("%d tokens are under review: %w", atOnce, ctx.Err())}
 	}
 	status, err := r.review(ctx, token)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Reviewer) Identify(ctx context.Context, token, trustDomain string) (ca.
 // review asks the API server. Its error is a *door.Busy unless the API server finds fault with the token.
 func (r *Reviewer) review(ctx context.Context, token string) (kube.TokenReviewStatus, error) {
 	unreachable := func(err error) error {
-		return &door.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a token: %w", err)}
+		return &server.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a token: %w", err)}
 	}
 	client, err := r.connected()
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// server is an API server with one Secret.
-type server struct {
+// apiServer is an API server with one Secret.
+type apiServer struct {
 	mu      sync.Mutex
 	stored  *corev1.Secret
 	version int
@@ -39,7 +39,7 @@ type server struct {
 
 var errAway = errors.New("connection refused")
 
-func (s *server) get(context.Context) (*corev1.Secret, error) {
+func (s *apiServer) get(context.Context) (*corev1.Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away || s.stored == nil {
@@ -48,7 +48,7 @@ func (s *server) get(context.Context) (*corev1.Secret, error) {
 	return s.stored.DeepCopy(), nil
 }
 
-func (s *server) create(_ context.Context, o *corev1.Secret) error {
+func (s *apiServer) create(_ context.Context, o *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stored != nil {
@@ -57,7 +57,7 @@ func (s *server) create(_ context.Context, o *corev1.Secret) error {
 	return s.put(o)
 }
 
-func (s *server) put(o *corev1.Secret) error {
+func (s *apiServer) put(o *corev1.Secret) error {
 	if s.away {
 		return errAway
 	}
@@ -70,7 +70,7 @@ func (s *server) put(o *corev1.Secret) error {
 	return nil
 }
 
-func (s *server) update(_ context.Context, o *corev1.Secret) (*corev1.Secret, error) {
+func (s *apiServer) update(_ context.Context, o *corev1.Secret) (*corev1.Secret, error) {
 	if before := s.before; before != nil {
 		s.before = nil
 		before()
@@ -89,13 +89,13 @@ const life = time.Hour
 // replica is one of several, whose turns a test gives.
 type replica struct {
 	*Shared
-	at   *server
+	at   *apiServer
 	seen seen
 	now  time.Time
 	deaf bool // its watch is late for ever
 }
 
-func newReplica(name string, at *server, now time.Time) *replica {
+func newReplica(name string, at *apiServer, now time.Time) *replica {
 	r := &replica{at: at, now: now}
 	r.Shared = &Shared{
 		In: At{"istio-system", "cacerts"}, Replica: name, Terms: ca.Terms{Default: life, Most: life}, Log: slog.New(slog.DiscardHandler),
@@ -118,7 +118,7 @@ func (r *replica) turn(t *testing.T, now time.Time) error {
 	return err
 }
 
-func (s *server) rotate(t *testing.T, at time.Time) ca.Rotation {
+func (s *apiServer) rotate(t *testing.T, at time.Time) ca.Rotation {
 	t.Helper()
 	var r ca.Rotation
 	if err := change(t.Context(), s, At{"istio-system", "cacerts"}, false, func(d data) (next data, err error) {
@@ -130,7 +130,7 @@ func (s *server) rotate(t *testing.T, at time.Time) ca.Rotation {
 	return r
 }
 
-func (s *server) abort(t *testing.T, at time.Time) error {
+func (s *apiServer) abort(t *testing.T, at time.Time) error {
 	return change(t.Context(), s, At{"istio-system", "cacerts"}, false, func(d data) (data, error) { return toAbort(d, at) })
 }
 
@@ -162,7 +162,7 @@ func count(roots []byte) int { return bytes.Count(roots, []byte("BEGIN")) }
 
 // Two replicas replace the root in steps, each of which a replica that starts finds. Both are asked in turn, and the API server takes one of them.
 func TestReplicasRotate(t *testing.T) {
-	api, at := &server{}, begin
+	api, at := &apiServer{}, begin
 	one, two := newReplica("one", api, at), newReplica("two", api, at)
 	both := func(now time.Time) {
 		t.Helper()
@@ -225,7 +225,7 @@ func TestReplicasRotate(t *testing.T) {
 
 // An abort is followed, and later it is refused.
 func TestReplicasAbort(t *testing.T) {
-	api, at := &server{}, begin
+	api, at := &apiServer{}, begin
 	one := newReplica("one", api, at)
 	turn := func(now time.Time) {
 		t.Helper()
@@ -259,7 +259,7 @@ func TestReplicasAbort(t *testing.T) {
 
 // Another writer between a replica's reading and its writing, and an answer that is lost: the step is done once, and the other's change is there.
 func TestAStepMeetsAnother(t *testing.T) {
-	api, at := &server{}, begin
+	api, at := &apiServer{}, begin
 	one := newReplica("one", api, at)
 	if err := errors.Join(one.turn(t, at), one.turn(t, at)); err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestAStepMeetsAnother(t *testing.T) {
 
 // A replica that missed a whole rotation takes what there is; what was changed by hand it does not take.
 func TestAReplicaThatHasSlept(t *testing.T) {
-	api, at := &server{}, begin
+	api, at := &apiServer{}, begin
 	one, two := newReplica("one", api, at), newReplica("two", api, at)
 	for _, r := range []*replica{one, two} {
 		if err := errors.Join(r.turn(t, at), r.turn(t, at)); err != nil {
@@ -340,7 +340,7 @@ func TestASharedRotationThatIsBroken(t *testing.T) {
 		},
 		"the phase \"no\"": func(d data) { d[ca.RotationFile] = bytes.Replace(d[ca.RotationFile], []byte("begun"), []byte("no"), 1) },
 	} {
-		api := &server{}
+		api := &apiServer{}
 		one := newReplica("one", api, begin)
 		if err := errors.Join(one.turn(t, begin), one.turn(t, begin)); err != nil {
 			t.Fatal(err)
@@ -366,7 +366,7 @@ func TestASharedRotationThatIsBroken(t *testing.T) {
 func TestReplicasThatAreCutOff(t *testing.T) {
 	for seed := range uint64(5) {
 		dice, at := random.New(random.NewPCG(seed, 1)), begin
-		api := &server{}
+		api := &apiServer{}
 		all := []*replica{newReplica("one", api, at), newReplica("two", api, at), newReplica("three", api, at)}
 		key := requestOf(t)
 		type leaf struct{ by, trust string } // the root that signed it, and those that came with it
@@ -422,7 +422,7 @@ func TestReplicasThatAreCutOff(t *testing.T) {
 // While the API server is away, certificates are signed for a life and an eighth: full ones first, then shorter ones, and it says so. Its return mends it.
 func TestAnAPIServerThatIsAwayForADay(t *testing.T) {
 	const day = 24 * time.Hour
-	api := &server{}
+	api := &apiServer{}
 	one := newReplica("one", api, begin)
 	one.Terms = ca.Terms{Default: day, Most: day}
 	if err := errors.Join(one.turn(t, begin), one.turn(t, begin)); err != nil {
@@ -457,7 +457,7 @@ func TestAnAPIServerThatIsAwayForADay(t *testing.T) {
 
 // Replicas whose certificates may live for different times are named while a root is replaced, and the longer life counts.
 func TestReplicasWithDifferentLives(t *testing.T) {
-	api, at := &server{}, begin
+	api, at := &apiServer{}, begin
 	one, two := newReplica("one", api, at), newReplica("two", api, at)
 	both := func(now time.Time) string {
 		t.Helper()

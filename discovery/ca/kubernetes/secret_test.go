@@ -104,7 +104,7 @@ func TestDue(t *testing.T) {
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var used []*ca.Authority
-		api := &server{}
+		api := &apiServer{}
 		s := &Shared{
 			In: At{"istio-system", "cacerts"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			Now: func() time.Time { return begin }, open: func(*kube.Client) (secrets, error) { return api, nil },

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -65,7 +65,7 @@ func (t *Tokens) Redeem(ctx context.Context, text string, key ca.Key, now time.T
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	busy := func(err error) error {
-		return &door.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a join token: %w", err)}
+		return &server.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a join token: %w", err)}
 	}
 	select {
 	case t.room <- struct{}{}:

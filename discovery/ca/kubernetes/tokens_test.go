@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/server"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-func tokensAt(api *server) *Tokens {
+func tokensAt(api *apiServer) *Tokens {
 	return &Tokens{
 		Connect: func() (*kube.Client, error) { return kube.New(&rest.Config{Host: "http://127.0.0.1:1"}, "test") }, In: TokensBeside(At{"istio-system", "cacerts"}),
 		open: func(*kube.Client) (secrets, error) { return api, nil },
@@ -23,7 +23,7 @@ func tokensAt(api *server) *Tokens {
 
 // A join token that may be used once is one key's, at whatever replica and at one moment; a revoked one is nobody's.
 func TestSharedTokens(t *testing.T) {
-	api := &server{}
+	api := &apiServer{}
 	one, two := tokensAt(api), tokensAt(api)
 	defer one.Close()
 	defer two.Close()
@@ -57,7 +57,7 @@ func TestSharedTokens(t *testing.T) {
 	if used, err := two.Redeem(t.Context(), text, winners[0], begin.Add(time.Minute)); err != nil || used.ServiceAccount != "web" {
 		t.Errorf("the same key again: %+v, %v", used, err)
 	}
-	busy := new(door.Busy)
+	busy := new(server.Busy)
 	api.away = true
 	if _, err := one.Redeem(t.Context(), text, winners[0], begin); !errors.As(err, &busy) {
 		t.Errorf("without an API server: %v; want that the caller comes again", err)
@@ -84,7 +84,7 @@ func TestSharedTokens(t *testing.T) {
 
 // Tokens that would not fit into a Secret are refused, and those that are there stay.
 func TestSharedTokensAreBounded(t *testing.T) {
-	api := &server{}
+	api := &apiServer{}
 	one := tokensAt(api)
 	defer one.Close()
 	long := strings.Repeat("a", 240)

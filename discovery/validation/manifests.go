@@ -1,0 +1,84 @@
+package validation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/registry/manifest"
+)
+
+// understood are the objects of files as a store sends them, and what is wrong with Kubernetes' own.
+type understood struct {
+	groups   []model.Group
+	problems []config.Problem
+	left     []string // names of Services that Ingresses want, and that the files do not have
+}
+
+// understand makes groups of objects.
+func (m Mesh) understand(objects []*model.Object) (out understood) {
+	ingresses := table{ingress.New(ingress.Options{Domain: m.Settings.Domain, Class: m.IngressClass, AnyClass: m.IngressClass == ""})}
+	manifests, rest, places := manifest.New(m.Settings.Domain, ingresses), model.Group{}, map[string]model.Origin{}
+	services := false
+	for _, o := range objects {
+		if config.IsManifest(o.Kind) {
+			out.problems = append(out.problems, manifests.Put(o)...)
+			places[o.Key()] = o.Origin
+			services = services || o.Kind == "Service"
+		} else {
+			rest.Objects = append(rest.Objects, o)
+		}
+	}
+	made, found := manifests.Changes()
+	out.problems = append(out.problems, found...)
+	for _, f := range ingresses.faults() {
+		if f.Missing && (!services || m.Elsewhere.has(isCluster)) {
+			out.left = append(out.left, "services of Ingress "+f.Of.String())
+			continue
+		}
+		out.problems = append(out.problems, ingressProblem(f))
+	}
+	out.groups = append(out.groups, rest)
+	for _, key := range slices.Sorted(maps.Keys(made)) {
+		g := made[key]
+		out.groups = append(out.groups, g)
+		at, known := places[key] // else Put has returned the problem
+		for _, fault := range g.Faults {
+			if known {
+				out.problems = append(out.problems, config.Problem{
+					File: at.File, Line: at.Line, Severity: config.Error, Object: key, Message: strings.TrimPrefix(fault, at.String()+": "),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// table is a table of the Ingresses of files.
+type table struct{ *ingress.Table }
+
+func (t table) Apply(do func(*ingress.Store)) { do(t.Store("")) }
+func (t table) Synced()                       {}
+
+// faults returns the faults of the Ingresses. Files hold no Secrets, so that all of these count as there.
+func (t table) faults() []ingress.Fault {
+	t.Changes()
+	secrets := map[ingress.Name]string{}
+	for _, name := range t.Wanted() {
+		secrets[name] = ""
+	}
+	t.SetSecrets(secrets)
+	t.Changes()
+	return t.Faults()
+}
+
+func ingressProblem(f ingress.Fault) config.Problem {
+	p := config.Problem{File: f.Origin.File, Line: f.Line, Severity: config.Warning, Object: "Ingress " + f.Of.String(), Path: f.Path, Message: f.Text}
+	if f.Refused {
+		p.Severity = config.Error
+	}
+	return p
+}

@@ -86,10 +86,10 @@ func TestREADMEIsTrue(t *testing.T) {
 	}
 }
 
-// functions are the tests of all packages, behind any build tag.
+// functions are the tests, fuzzers and benchmarks of all packages, behind any build tag.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", "grep", "-hoE", `^func Test[A-Za-z0-9]+`, "--", "*_test.go").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "grep", "-hoE", `^func (Test|Fuzz|Benchmark)[A-Za-z0-9]+`, "--", "*_test.go").Output()
 	if err != nil {
 		t.Fatalf("git grep: %v", err)
 	}

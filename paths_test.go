@@ -2,8 +2,11 @@ package pilotlight_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -49,4 +52,59 @@ func illegalPaths(tree fs.FS) (faults []error, err error) {
 		return nil
 	})
 	return faults, err
+}
+
+// named finds paths of the repository, and tests, in a page.
+var (
+	namedPath = regexp.MustCompile(`(?:^|[^\w/.-])((?:agent|bootstrap|cmd|deploy|discovery|docs|e2e|envoy-tools|examples|internal|node|templates|watch)/[\w./-]+)`)
+	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`)
+	examples  = regexp.MustCompile(`/[A-Z]+$|-ARCH\b|^deploy/discovery$|^discovery/v1$|^cmd/indexdb$|^TestName$`) // a placeholder, or of another project
+)
+
+// absentFrom returns what a page names that is not there. The beginning of a name counts: as in docs/design/042, or for go test -run.
+func absentFrom(page string, tree fs.FS, tests []string) (out []string) {
+	for _, m := range namedPath.FindAllStringSubmatch(page, -1) {
+		name := strings.TrimRight(m[1], "./")
+		found, err := fs.Glob(tree, name+"*")
+		if err == nil && len(found) == 0 && !examples.MatchString(name) {
+			out = append(out, name)
+		}
+	}
+	for _, name := range namedTest.FindAllString(page, -1) {
+		if !examples.MatchString(name) && !slices.ContainsFunc(tests, func(test string) bool { return strings.HasPrefix(test, name) }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func TestPagesNameWhatIsThere(t *testing.T) {
+	pages, tests := 0, slices.Collect(maps.Keys(functions(t)))
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(made, name):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".md"):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		pages++
+		for _, what := range absentFrom(string(text), os.DirFS("."), tests) {
+			t.Errorf("%s names %s, which is not there", name, what)
+		}
+		return nil
+	})
+	if err != nil || pages < 50 {
+		t.Fatalf("%d pages, %v", pages, err)
+	}
+	tree := fstest.MapFS{"discovery/xds/doc.go": {}}
+	const page = "see discovery/xds, discovery/xds/gone.go, `TestIs`, TestGone, and discovery/registry/NAME"
+	if got := absentFrom(page, tree, []string{"TestIsThere"}); !slices.Equal(got, []string{"discovery/xds/gone.go", "TestGone"}) {
+		t.Errorf("found %q", got)
+	}
 }

@@ -42,7 +42,7 @@ var retired = []struct {
 	{"log_target", "logs go to standard error", false},
 	{"meshConfig", "it is discovery's", false},
 	{"mixerIdentity", "there is no mixer", false},
-	{"sds-enabled", "certificates are files: --certDir", true},
+	{"sds-enabled", "the agent always serves certificates by SDS: from --certDir, or from --caAddress", true},
 	{"stackdriverTracingDebug", "use --openTelemetryAddress", true},
 	{"stackdriverTracingEnabled", "use --openTelemetryAddress", true},
 	{"stackdriverTracingMaxNumberOfAnnotations", "use --openTelemetryAddress", false},

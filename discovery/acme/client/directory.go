@@ -140,9 +140,12 @@ func (s *directory) Forget(_ context.Context, r acme.Record) error {
 	return os.Remove(filepath.Join(s.dir, fileOf(r.Set())))
 }
 
+// storedAccount is an account as its file has it.
+type storedAccount struct{ URL, Key string }
+
 // Account returns the key of an account, which is kept before the issuer hears of it.
 func (s *directory) Account(_ context.Context, issuer, url string, made func() ([]byte, error)) ([]byte, error) {
-	var kept struct{ URL, Key string }
+	var kept storedAccount
 	name := accountFile(issuer, url)
 	err := read(filepath.Join(s.dir, name), &kept)
 	switch {

@@ -9,57 +9,57 @@ import (
 
 // Carried is the state of a supervisor that another image of the agent goes on with: plain data, a copy.
 type Carried struct {
-	Desired  Config
-	Good     Config
-	Refusal  CarriedRefusal
-	Epochs   []CarriedEpoch // oldest first
-	Families int
-	Handover CarriedHandover
-	Took     time.Duration
+	Desired  Config          `json:"Desired"`
+	Good     Config          `json:"Good"`
+	Refusal  CarriedRefusal  `json:"Refusal"`
+	Epochs   []CarriedEpoch  `json:"Epochs"` // oldest first
+	Families int             `json:"Families"`
+	Handover CarriedHandover `json:"Handover"`
+	Took     time.Duration   `json:"Took"`
 
-	Failures int
-	Saved    int
-	Served   time.Duration
-	RetryAt  time.Time
-	Seed     uint64
-	Drained  bool
+	Failures int           `json:"Failures"`
+	Saved    int           `json:"Saved"`
+	Served   time.Duration `json:"Served"`
+	RetryAt  time.Time     `json:"RetryAt"`
+	Seed     uint64        `json:"Seed"`
+	Drained  bool          `json:"Drained"`
 
-	Counts map[Note]int
-	Events []Event
-	Exits  []CarriedExit // of epochs that ended while the supervisor left
-	Asked  Command       `json:",omitempty"` // Drain or Resume, the last one that came after that: since format 2
+	Counts map[Note]int  `json:"Counts"`
+	Events []Event       `json:"Events"`
+	Exits  []CarriedExit `json:"Exits"`           // of epochs that ended while the supervisor left
+	Asked  Command       `json:"Asked,omitempty"` // Drain or Resume, the last one that came after that: since format 2
 }
 
 // CarriedRefusal is a refusal.
 type CarriedRefusal struct {
-	Config Config
-	Reason string
-	At     time.Time
+	Config Config    `json:"Config"`
+	Reason string    `json:"Reason"`
+	At     time.Time `json:"At"`
 }
 
 // CarriedEpoch is a living process.
 type CarriedEpoch struct {
-	Launch         Launch
-	StartedAt      time.Time
-	LiveAt         time.Time
-	Idle           bool
-	DrainedInbound bool
-	Blind          bool
+	Launch         Launch    `json:"Launch"`
+	StartedAt      time.Time `json:"StartedAt"`
+	LiveAt         time.Time `json:"LiveAt"`
+	Idle           bool      `json:"Idle"`
+	DrainedInbound bool      `json:"DrainedInbound"`
+	Blind          bool      `json:"Blind"`
 }
 
 // CarriedHandover is a handover that has no newcomer yet.
 type CarriedHandover struct {
-	Stage  string
-	Began  time.Time
-	Due    time.Time
-	Hot    bool
-	Failed int
+	Stage  string    `json:"Stage"`
+	Began  time.Time `json:"Began"`
+	Due    time.Time `json:"Due"`
+	Hot    bool      `json:"Hot"`
+	Failed int       `json:"Failed"`
 }
 
 // CarriedExit is an exit that the supervisor has not judged.
 type CarriedExit struct {
-	Epoch int
-	Exit  Exit
+	Epoch int  `json:"Epoch"`
+	Exit  Exit `json:"Exit"`
 }
 
 // Left is the error of Run after the command Leave: Envoy lives on, without a supervisor.

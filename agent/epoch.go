@@ -24,10 +24,11 @@ type epoch struct {
 
 // Launch describes an epoch to start.
 type Launch struct {
-	Epoch   int // the agent's number: newest + 1, 0 when no epoch runs
-	Family  int // the epochs that share a base-id, numbered from 0; each start that is no hot restart begins a new family
-	Restart int // Envoy's restart epoch within the family
-	Config  Config
+	Epoch int `json:"Epoch"` // the agent's number: newest + 1, 0 when no epoch runs
+	// Family numbers the epochs that share a base-id, from 0; each start that is no hot restart begins a new one
+	Family  int    `json:"Family"`
+	Restart int    `json:"Restart"` // Envoy's restart epoch within the family
+	Config  Config `json:"Config"`
 }
 
 // Hot reports whether the epoch takes over from a parent by hot restart.

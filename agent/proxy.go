@@ -9,10 +9,12 @@ import (
 
 // Config is the configuration of an epoch. The supervisor compares two of them with ==.
 type Config struct {
-	Bootstrap    string // the text itself, so that a restart has it when the files have changed since
-	Format       string // of the text: "json" or "yaml"
-	Certificates string // identifies the certificates, where only a new epoch can load new ones; else empty
-	Binary       string // identifies the Envoy binary: changes when the file does
+	// Bootstrap is the text itself, so that a restart has it when the files have changed since
+	Bootstrap string `json:"Bootstrap"`
+	Format    string `json:"Format"` // of the text: "json" or "yaml"
+	// Certificates identifies the certificates, where only a new epoch can load new ones; else empty
+	Certificates string `json:"Certificates"`
+	Binary       string `json:"Binary"` // identifies the Envoy binary: changes when the file does
 }
 
 // Proxy runs Envoy.
@@ -55,14 +57,16 @@ const (
 
 // Exit is how an epoch ended.
 type Exit struct {
-	Code   int            // exit status; -1 when a signal ended the process, or it never started
-	Signal syscall.Signal // that signal, else 0
-	Reason string         // Envoy's last error message, or why it could not be started; one line, may be empty
+	Code   int            `json:"Code"`   // exit status; -1 when a signal ended the process, or it never started
+	Signal syscall.Signal `json:"Signal"` // that signal, else 0
+	// Reason is Envoy's last error message, or why it could not be started; one line, may be empty
+	Reason string `json:"Reason"`
 	// Blinded reports that a newcomer has closed the admin of its parent, which serves on without it.
-	Blinded bool
-	Held    string // why a newcomer that was killed was not fit to take over until then; empty if it was, or if it had no parent
-	Unseen  bool   // the exit status is not known: the process ended while the agent was replaced
-	Left    bool   // it has not ended: the order Leave was carried out
+	Blinded bool `json:"Blinded"`
+	// Held is why a newcomer that was killed was not fit to take over until then; empty if it was, or had no parent
+	Held   string `json:"Held"`
+	Unseen bool   `json:"Unseen"` // the exit status is not known: the process ended while the agent was replaced
+	Left   bool   `json:"Left"`   // it has not ended: the order Leave was carried out
 }
 
 // String returns a short text: `killed by signal 9 (killed)`, `exit status 1: cannot bind '127.0.0.1:80'`.

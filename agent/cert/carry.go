@@ -2,9 +2,9 @@ package cert
 
 // Carried is what another image of the agent needs to know of a Set.
 type Carried struct {
-	Hash  string // of the last certificates that Envoy has; empty for none
-	Infos []Info // of them
-	Held  *Held
+	Hash  string `json:"Hash"`  // of the last certificates that Envoy has; empty for none
+	Infos []Info `json:"Infos"` // of them
+	Held  *Held  `json:"Held"`
 }
 
 // Carry returns it.

@@ -15,12 +15,12 @@ import (
 
 // Info describes the leaf certificate of a chain.
 type Info struct {
-	Serial    string // in the form of Envoy's /certs: lower-case hex of whole bytes, "03e9"
-	NotBefore time.Time
-	NotAfter  time.Time
-	Ends      time.Time // NotAfter, or that of an issuer in the chain if it is earlier
-	DNSNames  []string
-	URIs      []string
+	Serial    string    `json:"Serial"` // in the form of Envoy's /certs: lower-case hex of whole bytes, "03e9"
+	NotBefore time.Time `json:"NotBefore"`
+	NotAfter  time.Time `json:"NotAfter"`
+	Ends      time.Time `json:"Ends"` // NotAfter, or that of an issuer in the chain if it is earlier
+	DNSNames  []string  `json:"DNSNames"`
+	URIs      []string  `json:"URIs"`
 }
 
 // Part is a file of a set.

@@ -35,8 +35,8 @@ type Set struct {
 // Held is the last certificate of a set that had no fault. Envoy goes on using it whatever comes after it in the files.
 type Held struct {
 	Info
-	Ends  time.Time // the certificate, or the first one of its chain
-	Until time.Time // when its files got a fault; zero while they have none
+	Ends  time.Time `json:"Ends"`  // the certificate, or the first one of its chain
+	Until time.Time `json:"Until"` // when its files got a fault; zero while they have none
 }
 
 // Held returns the certificate that Envoy uses while the files have a fault. It is nil while they have none, and before
@@ -178,7 +178,11 @@ func (s Sets) None() bool {
 }
 
 // Contents are the contents of Files; nil for a missing file, or one that the set does not have.
-type Contents struct{ Chain, Key, Roots []byte }
+type Contents struct {
+	Chain []byte `json:"Chain"`
+	Key   []byte `json:"Key"`
+	Roots []byte `json:"Roots"`
+}
 
 // Check calls the function Check with the contents.
 func (c Contents) Check(now time.Time) (Info, error) { return Check(c.Chain, c.Key, c.Roots, now) }

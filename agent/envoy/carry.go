@@ -28,43 +28,47 @@ const none = -1
 
 // Carried is what another image of the agent needs to know of the Envoys of a Proxy.
 type Carried struct {
-	Processes []CarriedProcess
-	Addresses []netip.AddrPort // see Proxy.addresses
-	Good      int              // the binary that served last
-	Print     string           // its fingerprint
+	Processes []CarriedProcess `json:"Processes"`
+	Addresses []netip.AddrPort `json:"Addresses"` // see Proxy.addresses
+	Good      int              `json:"Good"`      // the binary that served last
+	Print     string           `json:"Print"`     // its fingerprint
 }
 
 // CarriedProcess is an Envoy that runs. Numbers of files are those of a Carrier.
 type CarriedProcess struct {
-	Epoch   int
-	Pid     int
-	Start   uint64 // Facts.Start
-	Started time.Time
+	Epoch   int       `json:"Epoch"`
+	Pid     int       `json:"Pid"`
+	Start   uint64    `json:"Start"` // Facts.Start
+	Started time.Time `json:"Started"`
 
-	Family        Family
-	Dir, Token    string // of its sockets
-	Bootstrap     string // path
-	YAML          bool
-	Admin         string // path
-	Gate          string // the secret; empty for none
-	GateAddresses []netip.AddrPort
+	Family        Family           `json:"Family"`
+	Dir           string           `json:"Dir"` // of its sockets
+	Token         string           `json:"Token"`
+	Bootstrap     string           `json:"Bootstrap"` // path
+	YAML          bool             `json:"YAML"`
+	Admin         string           `json:"Admin"` // path
+	Gate          string           `json:"Gate"`  // the secret; empty for none
+	GateAddresses []netip.AddrPort `json:"GateAddresses"`
 
-	Memory, Tie, Stderr, Stdout int // files
-	AdminInode                  int // likewise; 0 for none: since format 4
+	Memory     int `json:"Memory"` // files
+	Tie        int `json:"Tie"`
+	Stderr     int `json:"Stderr"`
+	Stdout     int `json:"Stdout"`
+	AdminInode int `json:"AdminInode"` // likewise; 0 for none: since format 4
 
-	Drained   bool
-	Succeeded bool
-	Health    health.State
-	Begun     []byte // of a line of stderr
-	Printed   []byte // of a line of stdout
-	Recent    []Record
-	Rejected  map[string]CarriedRejection
+	Drained   bool                        `json:"Drained"`
+	Succeeded bool                        `json:"Succeeded"`
+	Health    health.State                `json:"Health"`
+	Begun     []byte                      `json:"Begun"`   // of a line of stderr
+	Printed   []byte                      `json:"Printed"` // of a line of stdout
+	Recent    []Record                    `json:"Recent"`
+	Rejected  map[string]CarriedRejection `json:"Rejected"`
 }
 
 // CarriedRejection is the last rejection of a type.
 type CarriedRejection struct {
 	health.Rejection
-	Names []string
+	Names []string `json:"Names"`
 }
 
 // Carry gives the files of every Envoy to a carrier. The orders Leave must have been carried out.

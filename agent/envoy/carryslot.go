@@ -16,15 +16,18 @@ import (
 
 // CarriedSlot is a slot that another image of the agent goes on to own.
 type CarriedSlot struct {
-	Dir, Name, Token, Refuge string
-	Made                     []string
+	Dir    string   `json:"Dir"`
+	Name   string   `json:"Name"`
+	Token  string   `json:"Token"`
+	Refuge string   `json:"Refuge"`
+	Made   []string `json:"Made"`
 
-	Lock     int    // files
-	Base     int    // configPath, if others may write to it
-	BasePath string // its path
-	Opened   int    // the slot, if Dir leads through its descriptor
+	Lock     int    `json:"Lock"`     // files
+	Base     int    `json:"Base"`     // configPath, if others may write to it
+	BasePath string `json:"BasePath"` // its path
+	Opened   int    `json:"Opened"`   // the slot, if Dir leads through its descriptor
 
-	Remaining []child // of an earlier agent, which could not be killed: since format 4
+	Remaining []child `json:"Remaining"` // of an earlier agent, which could not be killed: since format 4
 }
 
 // Carry gives the files of the slot to a carrier. The result also lists the recorded children that are not among the carried Envoys.

@@ -14,12 +14,13 @@ const LogFormat = `{"level":"%l","time":"%Y-%m-%dT%T.%e%z","component":"%n","thr
 
 // Record is one line of Envoy's log.
 type Record struct {
-	Time      time.Time  // zero in a plain line
-	Level     slog.Level // LevelInfo in a plain line
-	Component string     // Envoy's name of the logger, as in --component-log-level; empty in a plain line
-	Thread    string
-	Source    string // file:line of Envoy
-	Message   string
+	Time  time.Time  `json:"Time"`  // zero in a plain line
+	Level slog.Level `json:"Level"` // LevelInfo in a plain line
+	// Component is Envoy's name of the logger, as in --component-log-level; empty in a plain line
+	Component string `json:"Component"`
+	Thread    string `json:"Thread"`
+	Source    string `json:"Source"` // file:line of Envoy
+	Message   string `json:"Message"`
 }
 
 // Envoy has a level below and one above slog's.

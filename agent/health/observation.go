@@ -64,7 +64,7 @@ type Config struct {
 
 // Refused is a type with a rejected resource that Envoy has not accepted since: RDS, EDS or SDS.
 type Refused struct {
-	Type string
+	Type string `json:"Type"`
 	Rejection
 }
 
@@ -79,11 +79,13 @@ const (
 
 // Relayed is the state of the relay's stream to discovery.
 type Relayed struct {
-	Connected bool
-	Why       string    // why not
-	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
-	Lacks     string    `json:"-"` // what a starting Envoy has not got of its first configuration; empty for nothing
-	Applying  bool      // Envoy has a response that it has not answered yet
+	Connected bool   `json:"Connected"`
+	Why       string `json:"Why"` // why not
+	// Serves is until when the remembered configuration was the newest, if Envoy has that one; else zero
+	Serves time.Time `json:"Serves"`
+	// Lacks is what a starting Envoy has not got of its first configuration; empty for nothing
+	Lacks    string `json:"-"`
+	Applying bool   `json:"Applying"` // Envoy has a response that it has not answered yet
 }
 
 // Updates counts responses of discovery. A response with one bad resource counts as rejected, though Envoy accepts its
@@ -97,8 +99,8 @@ type Updates struct {
 
 // Rejection is Envoy's log text about a rejection, and its time.
 type Rejection struct {
-	Text string
-	At   time.Time
+	Text string    `json:"Text"`
+	At   time.Time `json:"At"`
 }
 
 func (u Updates) received() bool { return u.Success+u.Rejected > 0 }

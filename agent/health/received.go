@@ -9,12 +9,12 @@ import (
 
 // Rejected is the record of one type's rejections.
 type Rejected struct {
-	Count int64
-	Last  Rejection
-	Open  bool // the last rejection is not known to be mended
-	After bool // an update was accepted since; under delta it may not have mended the rejection
+	Count int64     `json:"Count"`
+	Last  Rejection `json:"Last"`
+	Open  bool      `json:"Open"`  // the last rejection is not known to be mended
+	After bool      `json:"After"` // an update was accepted since; under delta it may not have mended the rejection
 
-	Accepted int64 // successes when the last rejection was seen
+	Accepted int64 `json:"Accepted"` // successes when the last rejection was seen
 }
 
 // received updates the conditions that depend on the configuration. CDS and LDS stay received once they were, since any

@@ -23,27 +23,32 @@ const (
 
 // State is the memory of earlier observations. The zero value is the state before the first one.
 type State struct {
-	Pid          int
-	Epoch        int
-	Conditions   [len(types)]Condition
-	CDS, LDS     Rejected
-	Discovery    Condition // zero where it is not known
-	Relayed      Relayed
-	Refused      []Refused // of the other types
-	Certificates string    // what is wrong with the files while Envoy holds a certificate that is valid; empty for nothing
-	Shared       string    // another process that listens on one of the addresses; empty for none
-	Hang         Hang
-	Replace      bool
+	Pid        int                   `json:"Pid"`
+	Epoch      int                   `json:"Epoch"`
+	Conditions [len(types)]Condition `json:"Conditions"`
+	CDS        Rejected              `json:"CDS"`
+	LDS        Rejected              `json:"LDS"`
+	Discovery  Condition             `json:"Discovery"` // zero where it is not known
+	Relayed    Relayed               `json:"Relayed"`
+	Refused    []Refused             `json:"Refused"` // of the other types
+	// Certificates is what is wrong with the files while Envoy holds a certificate that is valid; empty for nothing
+	Certificates string `json:"Certificates"`
+	// Shared is another process that listens on one of the addresses; empty for none
+	Shared  string `json:"Shared"`
+	Hang    Hang   `json:"Hang"`
+	Replace bool   `json:"Replace"`
 
-	Observed time.Time // the last observation
-	Faulty   time.Time // since when the certificates have a fault; zero when they have none
-	Usable   bool      // the files have been without a fault
+	Observed time.Time `json:"Observed"` // the last observation
+	Faulty   time.Time `json:"Faulty"`   // since when the certificates have a fault; zero when they have none
+	Usable   bool      `json:"Usable"`   // the files have been without a fault
 
-	Answered time.Time     // the last answer of the admin, or the last time that none was expected; zero before any
-	Silent   time.Time     // the first observation without an answer since then; zero when there is none
-	CPU      time.Duration // of the main thread, when it last advanced in the silence
-	Advanced time.Time     // when that was
-	Applied  time.Time     // the last observation of a response that was being applied
+	// Answered is the last answer of the admin, or the last time that none was expected; zero before any
+	Answered time.Time `json:"Answered"`
+	// Silent is the first observation without an answer since then; zero when there is none
+	Silent   time.Time     `json:"Silent"`
+	CPU      time.Duration `json:"CPU"`      // of the main thread, when it last advanced in the silence
+	Advanced time.Time     `json:"Advanced"` // when that was
+	Applied  time.Time     `json:"Applied"`  // the last observation of a response that was being applied
 }
 
 // Next returns the state after an observation.

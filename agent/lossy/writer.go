@@ -126,8 +126,8 @@ func (w *Writer) Flush(limit time.Duration) {
 
 // Carried is what another Writer to the same file goes on with.
 type Carried struct {
-	Dropped int64 // lines since the start, those that have not been written yet among them
-	Told    int64 // of these, as far as the callback has been called
+	Dropped int64 `json:"Dropped"` // lines since the start, those that have not been written yet among them
+	Told    int64 `json:"Told"`    // of these, as far as the callback has been called
 }
 
 // Carry counts as dropped what has not been written yet: it is lost with this process, unless it is written until then.

@@ -26,22 +26,22 @@ func (l *Left) Error() string { return "the agent is replaced by " + l.Image.Nam
 
 // carried is the state that goes along. Another meaning of a field, or a further one, needs another upgrade.Format.
 type carried struct {
-	Supervisor   agent.Carried
-	Envoys       envoy.Carried
-	Slot         envoy.CarriedSlot
-	Sockets      map[string]int // by the name of their port
-	Secrets      map[string][]byte
-	Certificates []cert.Carried // of each set
-	Rotated      string         // what of the certificates needs a new epoch: see desired.feed
-	Relay        []relay.Carried
-	Past         status.Past
-	WasReady     bool
-	Upgrades     status.Upgrades
-	Stderr       lossy.Carried // lines of the agent's log: since format 3
-	Stdout       lossy.Carried // lines of Envoy's stdout: likewise
-	Enrollment   int           // the lock of its directory; 0 for none: likewise
-	Shown        cert.Contents // to discovery: likewise
-	Path         string        // of the binary that was asked for: since format 4
+	Supervisor   agent.Carried     `json:"Supervisor"`
+	Envoys       envoy.Carried     `json:"Envoys"`
+	Slot         envoy.CarriedSlot `json:"Slot"`
+	Sockets      map[string]int    `json:"Sockets"` // by the name of their port
+	Secrets      map[string][]byte `json:"Secrets"`
+	Certificates []cert.Carried    `json:"Certificates"` // of each set
+	Rotated      string            `json:"Rotated"`      // what of the certificates needs a new epoch: see desired.feed
+	Relay        []relay.Carried   `json:"Relay"`
+	Past         status.Past       `json:"Past"`
+	WasReady     bool              `json:"WasReady"`
+	Upgrades     status.Upgrades   `json:"Upgrades"`
+	Stderr       lossy.Carried     `json:"Stderr"`     // lines of the agent's log: since format 3
+	Stdout       lossy.Carried     `json:"Stdout"`     // lines of Envoy's stdout: likewise
+	Enrollment   int               `json:"Enrollment"` // the lock of its directory; 0 for none: likewise
+	Shown        cert.Contents     `json:"Shown"`      // to discovery: likewise
+	Path         string            `json:"Path"`       // of the binary that was asked for: since format 4
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.

@@ -8,12 +8,12 @@ import (
 
 // Carried is what another image of the agent needs to know of an Envoy.
 type Carried struct {
-	Started  time.Time
-	Asked    []string // types
-	Got      []string // likewise
-	Accepted []string // likewise
-	Basic    time.Time
-	State    State
+	Started  time.Time `json:"Started"`
+	Asked    []string  `json:"Asked"`    // types
+	Got      []string  `json:"Got"`      // likewise
+	Accepted []string  `json:"Accepted"` // likewise
+	Basic    time.Time `json:"Basic"`
+	State    State     `json:"State"`
 }
 
 // Carry returns what is known of each Envoy.

@@ -15,12 +15,13 @@ const patience = 20 * time.Second
 
 // State is one Envoy's link to discovery.
 type State struct {
-	Connected bool      // discovery answers its stream
-	Failures  int64     // streams that discovery has not answered
-	Ended     int64     // streams that have ended
-	Why       string    // the last failure; empty when connected
-	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
-	Applying  int       // responses on its stream that Envoy has not answered yet
+	Connected bool   `json:"Connected"` // discovery answers its stream
+	Failures  int64  `json:"Failures"`  // streams that discovery has not answered
+	Ended     int64  `json:"Ended"`     // streams that have ended
+	Why       string `json:"Why"`       // the last failure; empty when connected
+	// Serves is until when the remembered configuration was the newest, if Envoy has that one; else zero
+	Serves   time.Time `json:"Serves"`
+	Applying int       `json:"Applying"` // responses on its stream that Envoy has not answered yet
 }
 
 // envoy is what is known of a process.

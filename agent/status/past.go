@@ -32,10 +32,10 @@ const (
 
 // Past is the bounded history of readiness and exits.
 type Past struct {
-	Readiness   []Transition // the last ones, oldest first
-	Changes     int          // of readiness, since the start
-	LastExit    *Exit
-	LastFailure *Exit
+	Readiness   []Transition `json:"Readiness"` // the last ones, oldest first
+	Changes     int          `json:"Changes"`   // of readiness, since the start
+	LastExit    *Exit        `json:"LastExit"`
+	LastFailure *Exit        `json:"LastFailure"`
 }
 
 // Journal records the past. The zero Journal is empty.

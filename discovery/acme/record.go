@@ -20,28 +20,35 @@ const (
 
 // Record is what is known of a set.
 type Record struct {
-	Namespace, Issuer string
-	Hosts             []string
-	Secrets           []string // names under which the certificate was served last
+	Namespace string   `json:"Namespace"`
+	Issuer    string   `json:"Issuer"`
+	Hosts     []string `json:"Hosts"`
+	Secrets   []string `json:"Secrets"` // names under which the certificate was served last
 
-	Key, Chain          []byte // PEM; empty before the first certificate
-	NotBefore, NotAfter time.Time
+	Key       []byte    `json:"Key"` // PEM; empty before the first certificate
+	Chain     []byte    `json:"Chain"`
+	NotBefore time.Time `json:"NotBefore"`
+	NotAfter  time.Time `json:"NotAfter"`
 
-	Order    string // URL of an order that has not ended, "" for none
-	OrderKey []byte // of its certificate, PEM
+	Order    string `json:"Order"`    // URL of an order that has not ended, "" for none
+	OrderKey []byte `json:"OrderKey"` // of its certificate, PEM
 	// Questions are those of the order, which gateways answer until it has ended.
-	Questions []Question
+	Questions []Question `json:"Questions"`
 
-	Failures int       // since the last certificate
-	Next     time.Time // nothing is asked before it; zero for at once
-	Limited  bool      // it is the issuer's limit that Next keeps
-	Fault    string    // of the last try, "" for none
-	Unbegun  bool      `json:"-"` // that try was not made, since its begin could not be kept
-	Unneeded time.Time `json:"-"` // since when no connected gateway needs it; zero where one does
+	Failures int       `json:"Failures"` // since the last certificate
+	Next     time.Time `json:"Next"`     // nothing is asked before it; zero for at once
+	Limited  bool      `json:"Limited"`  // it is the issuer's limit that Next keeps
+	Fault    string    `json:"Fault"`    // of the last try, "" for none
+	Unbegun  bool      `json:"-"`        // that try was not made, since its begin could not be kept
+	Unneeded time.Time `json:"-"`        // since when no connected gateway needs it; zero where one does
 }
 
 // Question is a challenge of an issuer about a host, and its answer.
-type Question struct{ Host, Token, Answer string }
+type Question struct {
+	Host   string `json:"Host"`
+	Token  string `json:"Token"`
+	Answer string `json:"Answer"`
+}
 
 // Of reports whether it is the record of a set.
 func (r Record) Of(s Set) bool {

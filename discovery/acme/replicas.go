@@ -21,16 +21,16 @@ const (
 
 // Kind is a kind of gateways: workloads that the same Gateways select.
 type Kind struct {
-	Namespace string
-	Labels    map[string]string // those that selectors of Gateways name
+	Namespace string            `json:"Namespace"`
+	Labels    map[string]string `json:"Labels"` // those that selectors of Gateways name
 }
 
 // Report is what a replica says of the gateways that are connected to it.
 type Report struct {
-	At    time.Time // by its own clock: a change says that it lives
-	Kinds []Kind
+	At    time.Time `json:"At"` // by its own clock: a change says that it lives
+	Kinds []Kind    `json:"Kinds"`
 	// Shown has the tokens of questions that none of its gateways fails to answer, with how many of these serve the host.
-	Shown map[string]int
+	Shown map[string]int `json:"Shown"`
 }
 
 // Heard is a report, and when it was seen first.

@@ -35,18 +35,19 @@ type Config[S Spec] struct {
 
 // Meta identifies an object and its origin.
 type Meta struct {
-	Kind      string // "VirtualService"
-	Namespace string
-	Name      string
-	Labels    map[string]string
-	Created   time.Time // zero if the store does not provide it
-	Origin    Origin
+	Kind      string            `json:"Kind"` // "VirtualService"
+	Namespace string            `json:"Namespace"`
+	Name      string            `json:"Name"`
+	Labels    map[string]string `json:"Labels"`
+	Created   time.Time         `json:"Created"` // zero if the store does not provide it
+	Origin    Origin            `json:"Origin"`
 
 	// Closed marks what stands for an object that has an error and may keep somebody out: its good form is not known.
-	Closed bool
+	Closed bool `json:"Closed"`
 
-	WholeHosts bool // of a VirtualService: a host of one label is that name, and no service of the namespace
-	DryRun     bool // of an AuthorizationPolicy: it is judged, and keeps nobody out
+	// WholeHosts is of a VirtualService: a host of one label is that name, and no service of the namespace
+	WholeHosts bool `json:"WholeHosts"`
+	DryRun     bool `json:"DryRun"` // of an AuthorizationPolicy: it is judged, and keeps nobody out
 }
 
 // Key identifies the object: "VirtualService/default/reviews".
@@ -61,19 +62,23 @@ func (m Meta) Older(o Meta) int {
 
 // Origin is the place where the object is defined: a file and the line of its first key, or a record.
 type Origin struct {
-	File   string
-	Line   int
-	Fields Lines   // the lines of its fields
-	Record *Record // in a registry or an API server; nil for a file
+	File   string  `json:"File"`
+	Line   int     `json:"Line"`
+	Fields Lines   `json:"Fields"` // the lines of its fields
+	Record *Record `json:"Record"` // in a registry or an API server; nil for a file
 }
 
 // Record is one version of an object in a registry or an API server.
 type Record struct {
-	Cluster    string // of the registry
-	UID        string // constant while the object exists; an object that is deleted and created again has another one
-	Generation int64  // increases with each change of its specification; 0 if there is no such counter
-	Version    string // changes with every change of it: Kubernetes' resourceVersion, Consul's index
-	Relayed    bool   // from another control plane: not served again, or each would keep the other's copy
+	Cluster string `json:"Cluster"` // of the registry
+	// UID is constant while the object exists; an object that is deleted and created again has another one
+	UID string `json:"UID"`
+	// Generation increases with each change of its specification; 0 if there is no such counter
+	Generation int64 `json:"Generation"`
+	// Version changes with every change of it: Kubernetes' resourceVersion, Consul's index
+	Version string `json:"Version"`
+	// Relayed is whether it is from another control plane: not served again, or each would keep the other's copy
+	Relayed bool `json:"Relayed"`
 }
 
 // String returns the place, or "" if it is not known.

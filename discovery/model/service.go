@@ -8,42 +8,47 @@ import (
 
 // Service is one host that workloads of the mesh can call, as a registry describes it.
 type Service struct {
-	Registry string // the registry that has it, such as Kubernetes; "" for a ServiceEntry
-	Cluster  string // of the registry
-	Origin   Origin // its record in the registry; for a ServiceEntry see the object
+	Registry string `json:"Registry"` // the registry that has it, such as Kubernetes; "" for a ServiceEntry
+	Cluster  string `json:"Cluster"`  // of the registry
+	Origin   Origin `json:"Origin"`   // its record in the registry; for a ServiceEntry see the object
 
-	Right      Right  // to the host: RightFull, unless anybody may write to the registry
-	Host       string // lower case, fully qualified; "*.example.com" for a wildcard
-	Namespace  string // of its declaration
-	Name       string // of the object that declares it, "" if there is none
-	Created    time.Time
-	Resolution Resolution
-	External   bool     // outside the mesh
-	Headless   bool     // without an address of its own: clients dial the endpoints
-	NodeLocal  bool     // a proxy whose node is known uses only the endpoints on its node
-	Prefer     Prefer   // which endpoints are preferred, unless a DestinationRule configures it
-	Addresses  []string // its own, IP addresses or CIDRs; none if clients connect to the addresses that its name resolves to
-	Ports      []Port
-	Endpoints  []Endpoint
+	Right      Right      `json:"Right"`     // to the host: RightFull, unless anybody may write to the registry
+	Host       string     `json:"Host"`      // lower case, fully qualified; "*.example.com" for a wildcard
+	Namespace  string     `json:"Namespace"` // of its declaration
+	Name       string     `json:"Name"`      // of the object that declares it, "" if there is none
+	Created    time.Time  `json:"Created"`
+	Resolution Resolution `json:"Resolution"`
+	External   bool       `json:"External"`  // outside the mesh
+	Headless   bool       `json:"Headless"`  // without an address of its own: clients dial the endpoints
+	NodeLocal  bool       `json:"NodeLocal"` // a proxy whose node is known uses only the endpoints on its node
+	Prefer     Prefer     `json:"Prefer"`    // which endpoints are preferred, unless a DestinationRule configures it
+	// Addresses are its own, IP addresses or CIDRs; none if clients connect to the addresses that its name resolves to
+	Addresses []string   `json:"Addresses"`
+	Ports     []Port     `json:"Ports"`
+	Endpoints []Endpoint `json:"Endpoints"`
 
 	// ClusterAddresses are the addresses of the service in clusters that give it other addresses than the owner's
 	// cluster, by cluster: see AddressesIn. They are set when declarations are joined (union.go).
-	ClusterAddresses map[string][]string
+	ClusterAddresses map[string][]string `json:"ClusterAddresses"`
 
-	ExternalName string   // a host of which this is only another name; "" for none. It is the address of the one endpoint too
-	AliasOf      string   // the service to which that leads, "" for none. The mesh sets it, see alias.go
-	Aliases      []string // the hosts that lead to this service so, sorted. The mesh sets them
+	// ExternalName is a host of which this is only another name; "" for none. It is the address of the one endpoint too
+	ExternalName string `json:"ExternalName"`
+	// AliasOf is the service to which that leads, "" for none. The mesh sets it, see alias.go
+	AliasOf string   `json:"AliasOf"`
+	Aliases []string `json:"Aliases"` // the hosts that lead to this service so, sorted. The mesh sets them
 
 	// Selector adds the workloads of the service's namespace with these labels to Endpoints, except those of its own
 	// registry. Empty adds none.
-	Selector map[string]string
+	Selector map[string]string `json:"Selector"`
 
 	// Ignored describes the settings of its record that have no effect, one sentence for each.
-	Ignored []string
+	Ignored []string `json:"Ignored"`
 
-	ExportTo        []string // namespaces that see it: "." is its own, "*" or an empty list every one, "~" none
-	SubjectAltNames []string // of its certificates
-	Accounts        []string // NAMESPACE/NAME of service accounts, whose names its certificates may have, see Settings.Subjects
+	// ExportTo are the namespaces that see it: "." is its own, "*" or an empty list every one, "~" none
+	ExportTo        []string `json:"ExportTo"`
+	SubjectAltNames []string `json:"SubjectAltNames"` // of its certificates
+	// Accounts are NAMESPACE/NAME of service accounts, whose names its certificates may have, see Settings.Subjects
+	Accounts []string `json:"Accounts"`
 }
 
 // Port returns the port with a number; false if the service has none.
@@ -57,28 +62,29 @@ func (s *Service) Port(number uint32) (Port, bool) {
 
 // Port is one port of a service.
 type Port struct {
-	Name     string // unique within the service
-	Number   uint32 // as clients dial it
-	Target   uint32 // that endpoints listen on unless they set their own; 0 for Number
-	Protocol Protocol
+	Name     string   `json:"Name"`   // unique within the service
+	Number   uint32   `json:"Number"` // as clients dial it
+	Target   uint32   `json:"Target"` // that endpoints listen on unless they set their own; 0 for Number
+	Protocol Protocol `json:"Protocol"`
 }
 
 // Endpoint is one address of a service.
 type Endpoint struct {
-	Address  string            // an IP address, a DNS name where Envoy resolves it, or unix:///path
-	Ports    map[string]uint32 // port name → the port it listens on, where it differs from the service's
-	Labels   map[string]string // subsets select by them
-	Weight   uint32            // relative to the others; 0 means 1
-	Locality Locality
-	Network  string // from which the address is reachable; "" for the mesh's own
-	Partial  bool   // it serves only the ports in Ports
+	Address string `json:"Address"` // an IP address, a DNS name where Envoy resolves it, or unix:///path
+	// Ports are port name → the port it listens on, where it differs from the service's
+	Ports    map[string]uint32 `json:"Ports"`
+	Labels   map[string]string `json:"Labels"` // subsets select by them
+	Weight   uint32            `json:"Weight"` // relative to the others; 0 means 1
+	Locality Locality          `json:"Locality"`
+	Network  string            `json:"Network"` // from which the address is reachable; "" for the mesh's own
+	Partial  bool              `json:"Partial"` // it serves only the ports in Ports
 
-	Cluster        string // that it runs in
-	ServiceAccount string // that it runs as, in the namespace of its service
-	Proxied        bool   // its declaration says that it has a sidecar: see TakesMutualTLS
-	Health         Health
-	Hostname       string // the label of its own name below a headless service's host; "" for none
-	Node           string // that it runs on; only set if its service is NodeLocal or prefers the node
+	Cluster        string `json:"Cluster"`        // that it runs in
+	ServiceAccount string `json:"ServiceAccount"` // that it runs as, in the namespace of its service
+	Proxied        bool   `json:"Proxied"`        // its declaration says that it has a sidecar: see TakesMutualTLS
+	Health         Health `json:"Health"`
+	Hostname       string `json:"Hostname"` // the label of its own name below a headless service's host; "" for none
+	Node           string `json:"Node"`     // that it runs on; only set if its service is NodeLocal or prefers the node
 }
 
 // Prefer defines which endpoints receive requests before others, by distance: Kubernetes' trafficDistribution.
@@ -117,7 +123,11 @@ func (e Endpoint) TakesMutualTLS() bool {
 }
 
 // Locality is the place of a workload or proxy, from the widest part to the narrowest. Empty parts are unknown.
-type Locality struct{ Region, Zone, SubZone string }
+type Locality struct {
+	Region  string `json:"Region"`
+	Zone    string `json:"Zone"`
+	SubZone string `json:"SubZone"`
+}
 
 // ParseLocality reads "region/zone/subzone"; parts at the end may be missing.
 func ParseLocality(s string) Locality {

@@ -9,8 +9,8 @@ import (
 // Warning is a doubt about an object that shows when it is read, without any other object: a field that is not
 // supported, or one that has no effect. The object is served.
 type Warning struct {
-	Path    string // "spec.endpoints"; empty for the whole object
-	Message string
+	Path    string `json:"Path"` // "spec.endpoints"; empty for the whole object
+	Message string `json:"Message"`
 }
 
 // Warnings are those of one object. They are immutable.

@@ -11,21 +11,23 @@ import (
 // Workload is a running program that can be called: a Pod, a WorkloadEntry, an instance that is registered with Consul,
 // a connected proxy.
 type Workload struct {
-	Registry       string   // the registry that has it, such as Kubernetes; "" for configuration
-	Cluster        string   // of the registry
-	Namespace      string   // services of this namespace may select it
-	Name           string   // in its namespace
-	Addresses      []string // at which it is called; if it has an IPv4 and an IPv6 address, the first is used
-	Ports          map[string]uint32
-	Labels         map[string]string
-	ServiceAccount string
-	Weight         uint32 // relative to others; 0 means 1
-	Locality       Locality
-	Network        string // from which its addresses are reachable; "" for the mesh's own
-	Health         Health
-	Proxied        bool // as of Endpoint
-	OnNode         bool // its addresses are those of its node
-	Origin         Origin
+	// Registry is the registry that has it, such as Kubernetes; "" for configuration
+	Registry  string `json:"Registry"`
+	Cluster   string `json:"Cluster"`   // of the registry
+	Namespace string `json:"Namespace"` // services of this namespace may select it
+	Name      string `json:"Name"`      // in its namespace
+	// Addresses are those at which it is called; if it has an IPv4 and an IPv6 address, the first is used
+	Addresses      []string          `json:"Addresses"`
+	Ports          map[string]uint32 `json:"Ports"`
+	Labels         map[string]string `json:"Labels"`
+	ServiceAccount string            `json:"ServiceAccount"`
+	Weight         uint32            `json:"Weight"` // relative to others; 0 means 1
+	Locality       Locality          `json:"Locality"`
+	Network        string            `json:"Network"` // from which its addresses are reachable; "" for the mesh's own
+	Health         Health            `json:"Health"`
+	Proxied        bool              `json:"Proxied"` // as of Endpoint
+	OnNode         bool              `json:"OnNode"`  // its addresses are those of its node
+	Origin         Origin            `json:"Origin"`
 }
 
 // Health defines whether a workload takes requests, as reported by its registry.

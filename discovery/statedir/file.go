@@ -25,23 +25,23 @@ const maxFile = 256 << 20
 
 // Of says what the groups of a source depend on, besides the source.
 type Of struct {
-	Domain  string // of the cluster's services
-	Cluster string // its ID
-	Scope   string // which part of the source is read, and what it may say
+	Domain  string `json:"Domain"`  // of the cluster's services
+	Cluster string `json:"Cluster"` // its ID
+	Scope   string `json:"Scope"`   // which part of the source is read, and what it may say
 }
 
 // header is the first line of a file.
 type header struct {
-	Format string
-	Source string
-	Of     Of
-	At     time.Time
+	Format string    `json:"Format"`
+	Source string    `json:"Source"`
+	Of     Of        `json:"Of"`
+	At     time.Time `json:"At"`
 }
 
 // end is the last line of a file. A file without it was not written whole.
 type end struct {
-	Groups int
-	SHA256 string // of all bytes before this line
+	Groups int    `json:"Groups"`
+	SHA256 string `json:"SHA256"` // of all bytes before this line
 }
 
 // errTooLong says that a file would have, or has, more than maxFile bytes.

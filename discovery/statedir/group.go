@@ -14,20 +14,20 @@ import (
 
 // record is a group as a file has it.
 type record struct {
-	Key       string
-	Services  []*model.Service  `json:",omitempty"`
-	Workloads []*model.Workload `json:",omitempty"`
-	Objects   []object          `json:",omitempty"`
-	Stranded  bool              `json:",omitempty"`
+	Key       string            `json:"Key"`
+	Services  []*model.Service  `json:"Services,omitempty"`
+	Workloads []*model.Workload `json:"Workloads,omitempty"`
+	Objects   []object          `json:"Objects,omitempty"`
+	Stranded  bool              `json:"Stranded,omitempty"`
 }
 
 // object is an object as a file has it, without the lines of its fields: they are those of a file that may have changed.
 type object struct {
-	Meta model.Meta
-	Type string // of Spec: see kinds
-	Spec []byte // protobuf
+	Meta model.Meta `json:"Meta"`
+	Type string     `json:"Type"` // of Spec: see kinds
+	Spec []byte     `json:"Spec"` // protobuf
 
-	Warnings []model.Warning `json:",omitempty"`
+	Warnings []model.Warning `json:"Warnings,omitempty"`
 }
 
 // kinds returns the types of model.Spec, by the kind of the object.

@@ -13,9 +13,13 @@ import (
 )
 
 // Stored compares a JSON form that outlives its process with the test's golden file: the value encodes to the file, byte for
-// byte but for spacing, and the file decodes to the value. No field may be zero. -update writes a missing file, and replaces none: what earlier versions have written must stay readable.
+// byte but for spacing, and the file decodes to the value. No field may be zero, and each has its name by a tag, so that it can
+// be renamed in Go. -update writes a missing file, and replaces none: what earlier versions have written must stay readable.
 func Stored[T any](t *testing.T, value T) {
 	t.Helper()
+	for _, field := range untagged(reflect.TypeFor[T](), map[reflect.Type]bool{}) {
+		t.Errorf("%s is stored, and has no name in a json tag", field)
+	}
 	for _, field := range zeros(reflect.ValueOf(value), reflect.TypeFor[T]().String()) {
 		t.Errorf("%s is zero, so the file says nothing of it", field)
 	}
@@ -47,6 +51,14 @@ func StoredNumbers[T any](t *testing.T, value T) {
 	var back T
 	if err := json.Unmarshal(was.Bytes(), &back); err != nil || !reflect.DeepEqual(back, value) {
 		t.Errorf("%s is read as %+v, %v, want %+v", path, back, err, value)
+	}
+}
+
+// Tagged reports each field that a JSON form of T names after Go.
+func Tagged[T any](t *testing.T) {
+	t.Helper()
+	for _, field := range untagged(reflect.TypeFor[T](), map[reflect.Type]bool{}) {
+		t.Errorf("%s has no name in a json tag", field)
 	}
 }
 
@@ -125,6 +137,28 @@ func stored(of reflect.Type) (out []reflect.StructField) {
 		}
 		seen[field.Name] = true
 		out = append(out, field)
+	}
+	return out
+}
+
+// untagged returns the fields that are stored below a type and have no name in a tag.
+func untagged(of reflect.Type, seen map[reflect.Type]bool) (out []string) {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return untagged(of.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	if seen[of] || itself(of) {
+		return nil
+	}
+	seen[of] = true
+	for _, field := range stored(of) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == "" {
+			out = append(out, of.String()+"."+field.Name)
+		}
+		out = append(out, untagged(field.Type, seen)...)
 	}
 	return out
 }

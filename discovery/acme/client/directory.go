@@ -141,7 +141,10 @@ func (s *directory) Forget(_ context.Context, r acme.Record) error {
 }
 
 // storedAccount is an account as its file has it.
-type storedAccount struct{ URL, Key string }
+type storedAccount struct {
+	URL string `json:"URL"`
+	Key string `json:"Key"`
+}
 
 // Account returns the key of an account, which is kept before the issuer hears of it.
 func (s *directory) Account(_ context.Context, issuer, url string, made func() ([]byte, error)) ([]byte, error) {

@@ -101,7 +101,10 @@ func (a At) reportsOf(o *corev1.Secret) (all map[string]acme.Report) {
 }
 
 // account is what is kept of an account.
-type account struct{ URL, Key string }
+type account struct {
+	URL string `json:"URL"`
+	Key string `json:"Key"`
+}
 
 // accountFile returns the name of the key of an account at an issuer.
 func accountFile(issuer, url string) string {

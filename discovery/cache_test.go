@@ -21,7 +21,7 @@ func TestKeysAreOrdered(t *testing.T) {
 			case 0:
 				c.drop(key)
 			default:
-				c.take(key, model.Group{Services: []*model.Service{{Host: fmt.Sprint(step)}}})
+				c.take(key, model.Group{Services: []*model.Service{{Right: model.RightFull, Host: fmt.Sprint(step)}}})
 			}
 			if len(c.added) > 40+64 {
 				t.Fatalf("%d keys are kept for %d groups", len(c.added), len(c.groups))

@@ -31,7 +31,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("before the first update: %q", got)
 		}
 		one := func(host string) map[string]model.Group {
-			return map[string]model.Group{host: {Services: []*model.Service{{Host: host}}}}
+			return map[string]model.Group{host: {Services: []*model.Service{{Right: model.RightFull, Host: host}}}}
 		}
 		a.updates <- model.Update{Groups: one("one"), Synced: true}
 		r.want(t, push{0, []string{"one"}})

@@ -54,7 +54,7 @@ func TestARunningSourceLosesMost(t *testing.T) {
 		out := map[string]model.Group{}
 		for i := range 10 {
 			if host := fmt.Sprint("h", i); slices.Contains(hosts, host) {
-				out[host] = model.Group{Services: []*model.Service{{Host: host}}}
+				out[host] = model.Group{Services: []*model.Service{{Right: model.RightFull, Host: host}}}
 			}
 		}
 		return out
@@ -132,7 +132,7 @@ func TestARunningSourceLosesMost(t *testing.T) {
 // Endpoints that lapse are held if they are most of the source's, and only then. Those that are removed by name go.
 func TestEndpointsLapse(t *testing.T) {
 	of := func(n int) model.Group {
-		service := &model.Service{Host: "h"}
+		service := &model.Service{Right: model.RightFull, Host: "h"}
 		for i := range n {
 			service.Endpoints = append(service.Endpoints, model.Endpoint{Address: fmt.Sprint("10.0.0.", i)})
 		}

@@ -15,7 +15,7 @@ import (
 // address. It is back at no cost when the registry has it again.
 func TestRemovedServicesLinger(t *testing.T) {
 	service := func(host string, addresses ...string) model.Group {
-		return model.Group{Services: []*model.Service{{Host: host, Namespace: "default", Addresses: addresses}}}
+		return model.Group{Services: []*model.Service{{Right: model.RightFull, Host: host, Namespace: "default", Addresses: addresses}}}
 	}
 	entry := func(host, address string) model.Group {
 		return model.Group{Objects: []*model.Object{{

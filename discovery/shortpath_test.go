@@ -13,7 +13,7 @@ import (
 func TestASecondSourceDoesNotReplaceTheFirst(t *testing.T) {
 	service := func(cluster, address string) model.Group {
 		return model.Group{Services: []*model.Service{{
-			Registry: "Kubernetes", Cluster: cluster, Host: "x.test", Namespace: "default", Name: "x", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Registry: "Kubernetes", Cluster: cluster, Host: "x.test", Namespace: "default", Name: "x", Resolution: model.ResolutionStatic,
 			Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}}, Endpoints: []model.Endpoint{{Address: address}},
 		}}}
 	}

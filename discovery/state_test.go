@@ -103,7 +103,7 @@ func TestTakeIsDeterministic(t *testing.T) {
 	for range 50 {
 		s := stateOf("a", "b")
 		service := func(port string) model.Group {
-			return model.Group{Services: []*model.Service{{Host: "h", Ports: []model.Port{{Name: port}}}}}
+			return model.Group{Services: []*model.Service{{Right: model.RightFull, Host: "h", Ports: []model.Port{{Name: port}}}}}
 		}
 		s.sources["b"].take("1", service("b1"))
 		s.sources["a"].take("2", service("a2"))
@@ -145,7 +145,7 @@ func (u update) model(synced bool) model.Update {
 	for key, version := range u {
 		groups[key] = model.Group{}
 		if version != "" {
-			groups[key] = model.Group{Services: []*model.Service{{Host: key + version}}}
+			groups[key] = model.Group{Services: []*model.Service{{Right: model.RightFull, Host: key + version}}}
 		}
 	}
 	return model.Update{Groups: groups, Synced: synced}
@@ -193,7 +193,7 @@ func hosts(m *model.Mesh) []string {
 func TestEndpointsTakeTheShortPath(t *testing.T) {
 	group := func(host, address string, port uint32) model.Group {
 		return model.Group{Services: []*model.Service{{
-			Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP}},
+			Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP}},
 			Endpoints: []model.Endpoint{{Address: address}},
 		}}}
 	}
@@ -228,7 +228,7 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 			host := fmt.Sprintf("x%d.test", i)
 			out[host] = model.Group{
 				Services: []*model.Service{{
-					Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
+					Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
 				}},
 				Objects: []*model.Object{{
 					Meta: model.Meta{Kind: "ServiceEntry", Namespace: "default", Name: host, Origin: model.Origin{File: "f", Line: line + i}},
@@ -262,7 +262,7 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 func TestAGroupThatLosesAService(t *testing.T) {
 	service := func(host, address string) *model.Service {
 		return &model.Service{
-			Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: address}},
+			Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: address}},
 			Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 		}
 	}

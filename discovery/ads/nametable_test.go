@@ -18,7 +18,7 @@ func atAddresses(words string) *model.Mesh {
 	for _, word := range strings.Fields(words) {
 		name, address, _ := strings.Cut(word, "=")
 		services = append(services, &model.Service{
-			Host: name + ".default.svc.cluster.local", Namespace: "default", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Host: name + ".default.svc.cluster.local", Namespace: "default", Resolution: model.ResolutionStatic,
 			Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
 			Addresses: []string{address}, Endpoints: []model.Endpoint{{Address: "127.0.0.1"}},
 		})

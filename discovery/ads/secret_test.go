@@ -37,7 +37,7 @@ func namingSecrets(secrets ...string) *model.Mesh {
 	for _, name := range secrets {
 		host := name + ".com"
 		group.Services = append(group.Services, &model.Service{
-			Host: host, Namespace: "default", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic,
 			Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
 			Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
 		})

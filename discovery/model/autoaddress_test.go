@@ -29,15 +29,15 @@ func TestAutoAddressesAreForServicesWithoutOne(t *testing.T) {
 		service Service
 		want    bool
 	}{
-		"STATIC":              {Service{Host: "a.com", Resolution: ResolutionStatic}, true},
-		"DNS":                 {Service{Host: "a.com", Resolution: ResolutionDNS}, true},
-		"DNS_ROUND_ROBIN":     {Service{Host: "a.com", Resolution: ResolutionDNSRoundRobin}, true},
-		"NONE":                {Service{Host: "a.com", Resolution: ResolutionNone}, false},
-		"wildcard":            {Service{Host: "*.a.com", Resolution: ResolutionStatic}, false},
-		"headless":            {Service{Host: "a.com", Resolution: ResolutionStatic, Headless: true}, false},
-		"an address":          {Service{Host: "a.com", Resolution: ResolutionStatic, Addresses: []string{"10.0.0.1"}}, false},
-		"a range":             {Service{Host: "a.com", Resolution: ResolutionStatic, Addresses: []string{"10.0.0.0/8"}}, false},
-		"an address for host": {Service{Host: "10.0.0.1", Resolution: ResolutionStatic}, false},
+		"STATIC":              {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionStatic}, true},
+		"DNS":                 {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionDNS}, true},
+		"DNS_ROUND_ROBIN":     {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionDNSRoundRobin}, true},
+		"NONE":                {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionNone}, false},
+		"wildcard":            {Service{Right: RightFull, Host: "*.a.com", Resolution: ResolutionStatic}, false},
+		"headless":            {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionStatic, Headless: true}, false},
+		"an address":          {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionStatic, Addresses: []string{"10.0.0.1"}}, false},
+		"a range":             {Service{Right: RightFull, Host: "a.com", Resolution: ResolutionStatic, Addresses: []string{"10.0.0.0/8"}}, false},
+		"an address for host": {Service{Right: RightFull, Host: "10.0.0.1", Resolution: ResolutionStatic}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := autoMesh(&test.service)
@@ -67,7 +67,7 @@ func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 	var services []*Service
 	for i := range n {
 		services = append(services, &Service{
-			Host: fmt.Sprintf("s%d.com", i), Namespace: "default", Resolution: ResolutionStatic, Created: time.Unix(int64(i), 0),
+			Right: RightFull, Host: fmt.Sprintf("s%d.com", i), Namespace: "default", Resolution: ResolutionStatic, Created: time.Unix(int64(i), 0),
 		})
 	}
 	all := autoOf(autoMesh(services...))
@@ -96,7 +96,7 @@ func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 	}
 
 	used := all["default/s7.com"]
-	own := autoOf(autoMesh(append(slices.Clone(services), &Service{Host: "own.com", Resolution: ResolutionStatic, Addresses: []string{used}})...))
+	own := autoOf(autoMesh(append(slices.Clone(services), &Service{Right: RightFull, Host: "own.com", Resolution: ResolutionStatic, Addresses: []string{used}})...))
 	if own["default/s7.com"] == used {
 		t.Errorf("%s is somebody's own, and given to another", used)
 	}
@@ -109,7 +109,7 @@ func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 
 // With keeps the addresses.
 func TestAutoAddressesOnTheShortPath(t *testing.T) {
-	s := &Service{Host: "a.com", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}
+	s := &Service{Right: RightFull, Host: "a.com", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}
 	m := autoMesh(s)
 	want := autoOf(m)
 	moved := *s
@@ -124,7 +124,7 @@ func TestAutoAddressesOnTheShortPath(t *testing.T) {
 func TestAutoAddressesEnd(t *testing.T) {
 	var services []*Service
 	for i := range autoPlaces + 10 {
-		services = append(services, &Service{Host: fmt.Sprintf("s%06d.com", i), Resolution: ResolutionStatic})
+		services = append(services, &Service{Right: RightFull, Host: fmt.Sprintf("s%06d.com", i), Resolution: ResolutionStatic})
 	}
 	if got := len(autoOf(autoMesh(services...))); got != autoPlaces {
 		t.Errorf("%d have an address, want %d", got, autoPlaces)
@@ -134,7 +134,7 @@ func TestAutoAddressesEnd(t *testing.T) {
 // Next recomputes the addresses after a change that affects them.
 func TestAutoAddressesOfTheNextGeneration(t *testing.T) {
 	at := func(change func(s *Service)) *Service {
-		s := &Service{Host: "a.com", Namespace: "default", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}
+		s := &Service{Right: RightFull, Host: "a.com", Namespace: "default", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}
 		change(s)
 		return s
 	}

@@ -51,6 +51,7 @@ func servicesOf(meta Meta, entry *networking.ServiceEntry) []*Service {
 	var out []*Service
 	for _, host := range entry.Hosts {
 		s := &Service{
+			Right:           RightFull,
 			Host:            strings.ToLower(host),
 			Namespace:       meta.Namespace,
 			Name:            meta.Name,

@@ -31,7 +31,7 @@ func TestConvert(t *testing.T) {
 				},
 			},
 			[]*Service{{
-				Host: "reviews.example.com", Namespace: "shop", Name: "a", Created: created, External: true, Resolution: ResolutionStatic,
+				Right: RightFull, Host: "reviews.example.com", Namespace: "shop", Name: "a", Created: created, External: true, Resolution: ResolutionStatic,
 				Ports: []Port{httpPort, grpcPort},
 				Endpoints: []Endpoint{
 					{Address: "127.0.0.1", Labels: map[string]string{"version": "v1"}, Weight: 3},
@@ -45,12 +45,12 @@ func TestConvert(t *testing.T) {
 			},
 			[]*Service{
 				{
-					Host: "a.com", Namespace: "shop", Name: "a", Created: created, External: true,
+					Right: RightFull, Host: "a.com", Namespace: "shop", Name: "a", Created: created, External: true,
 					Resolution: ResolutionDNS, Ports: []Port{httpPort},
 					Endpoints: []Endpoint{{Address: "a.com"}},
 				},
 				{
-					Host: "b.com", Namespace: "shop", Name: "a", Created: created, External: true,
+					Right: RightFull, Host: "b.com", Namespace: "shop", Name: "a", Created: created, External: true,
 					Resolution: ResolutionDNS, Ports: []Port{httpPort},
 					Endpoints: []Endpoint{{Address: "b.com"}},
 				},
@@ -61,7 +61,7 @@ func TestConvert(t *testing.T) {
 				Hosts: []string{"a.com"}, Resolution: networking.ServiceEntry_STATIC, Ports: []*networking.ServicePort{grpc},
 			},
 			[]*Service{{
-				Host: "a.com", Namespace: "shop", Name: "a", Created: created, External: true,
+				Right: RightFull, Host: "a.com", Namespace: "shop", Name: "a", Created: created, External: true,
 				Resolution: ResolutionStatic, Ports: []Port{grpcPort},
 			}},
 		},

@@ -227,7 +227,7 @@ func TestLargeNamespacesAreServed(t *testing.T) {
 func TestWhatIsAddedToRegistriesIsBounded(t *testing.T) {
 	wide := Bounds{100, 100, 1000, 100, 100, 100, 1e6, 1e6, 1e6}
 	service := func(n int) *Service {
-		s := &Service{Registry: "Kubernetes", Host: "web.evil.svc.cluster.local", Namespace: "evil", Name: "web", Selector: map[string]string{"app": "web"}, Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}}
+		s := &Service{Right: RightFull, Registry: "Kubernetes", Host: "web.evil.svc.cluster.local", Namespace: "evil", Name: "web", Selector: map[string]string{"app": "web"}, Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}}
 		for i := range n {
 			s.Endpoints = append(s.Endpoints, Endpoint{Address: fmt.Sprintf("10.0.0.%d", i+1)})
 		}

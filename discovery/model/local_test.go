@@ -85,7 +85,7 @@ func TestWithheld(t *testing.T) {
 // A short path and a full one know the same services with local endpoints.
 func TestLocalServicesAfterChange(t *testing.T) {
 	at := func(address string) *Service {
-		return &Service{Host: "a.test", Namespace: "a", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: address}}}
+		return &Service{Right: RightFull, Host: "a.test", Namespace: "a", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: address}}}
 	}
 	m := New(slices.Values([]Group{{Services: []*Service{at("10.0.0.1")}}}))
 	for _, step := range []struct {
@@ -113,7 +113,7 @@ func TestLocalNotes(t *testing.T) {
 	}
 	static, dns, a := networking.ServiceEntry_STATIC, networking.ServiceEntry_DNS, []string{"a.test"}
 	registered := &Service{
-		Registry: "Consul", Host: "b.test", Namespace: "default", Name: "b", Ports: []Port{{Name: "http", Number: 80}},
+		Right: RightFull, Registry: "Consul", Host: "b.test", Namespace: "default", Name: "b", Ports: []Port{{Name: "http", Number: 80}},
 		Endpoints: []Endpoint{{Address: "10.0.0.1"}, {Address: "127.0.0.1"}, {Address: "169.254.1.1"}},
 	}
 	gateway := Proxy{Namespace: "istio-ingress", Gateway: true, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}

@@ -9,7 +9,7 @@ import (
 
 func TestLosses(t *testing.T) {
 	service := func(host string, addresses ...string) Group {
-		s := &Service{Host: host}
+		s := &Service{Right: RightFull, Host: host}
 		for _, address := range addresses {
 			s.Endpoints = append(s.Endpoints, Endpoint{Address: address})
 		}

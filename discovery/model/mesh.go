@@ -168,7 +168,7 @@ func (m *Mesh) addServices(services []*Service) {
 		m.contested[s.key()] = append(m.contested[s.key()], s)
 	}
 	for key, at := range places {
-		slices.SortStableFunc(m.contested[key], func(a, b *Service) int { return cmp.Compare(a.Right, b.Right) })
+		slices.SortStableFunc(m.contested[key], func(a, b *Service) int { return cmp.Compare(b.Right, a.Right) })
 		m.services[at] = Recall(m.memory, fmt.Sprintf("claims of %s/%s", key.namespace, key.host), m.contested[key], claimants.join)
 	}
 	m.indexAliases()

@@ -19,7 +19,7 @@ func object(kind, namespace, name string, day int, spec any) *Object {
 }
 
 func in(namespace, host string, exportTo ...string) *Service {
-	return &Service{Host: host, Namespace: namespace, ExportTo: exportTo, Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}}
+	return &Service{Right: RightFull, Host: host, Namespace: namespace, ExportTo: exportTo, Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}}
 }
 
 func TestNames(t *testing.T) {

@@ -21,7 +21,7 @@ func newShifting(seed uint64) *shifting {
 	s := &shifting{rand.New(rand.NewPCG(seed, 1)), map[string]Group{}}
 	for i := range 12 {
 		one := &Service{
-			Registry: "Kubernetes", Cluster: []string{"east", "west"}[i%2], Namespace: fmt.Sprint("n", i%3), Name: fmt.Sprint("s", i/2),
+			Right: RightFull, Registry: "Kubernetes", Cluster: []string{"east", "west"}[i%2], Namespace: fmt.Sprint("n", i%3), Name: fmt.Sprint("s", i/2),
 			Host: fmt.Sprintf("s%d.test", i/2), Resolution: ResolutionStatic, Headless: i/2 == 2, Ports: []Port{{Name: "tcp", Number: 80, Protocol: TCP}},
 		}
 		if i < 6 {

@@ -18,7 +18,7 @@ func TestNamespaceAs(t *testing.T) {
 		special []string
 	}{
 		"nothing":               {meshOf(nil), nil},
-		"a service":             {meshOf(nil, &Service{Host: "a.test", Namespace: "home", ExportTo: []string{"friend"}}), []string{"home", "friend"}},
+		"a service":             {meshOf(nil, &Service{Right: RightFull, Host: "a.test", Namespace: "home", ExportTo: []string{"friend"}}), []string{"home", "friend"}},
 		"a rule":                {at("VirtualService", route(&networking.HTTPMatchRequest{SourceNamespace: "friend"})), []string{"home", "friend"}},
 		"a rule for some":       {at("VirtualService", &networking.VirtualService{Hosts: []string{"a.test"}, ExportTo: []string{"friend", "."}}), []string{"home", "friend"}},
 		"a policy":              {at("DestinationRule", &networking.DestinationRule{Host: "a.test", ExportTo: []string{"friend"}}), []string{"home", "friend"}},
@@ -52,9 +52,9 @@ func TestNamespaceAs(t *testing.T) {
 func TestDomainAs(t *testing.T) {
 	m := meshOf([]*Object{
 		object("VirtualService", "home", "v", 1, &networking.VirtualService{Hosts: []string{"b.rules.svc.mesh.test"}}),
-	}, &Service{Host: "a.shop.svc.cluster.local", Namespace: "shop"}, &Service{Host: "*.wild.svc.cluster.local", Namespace: "shop"},
-		&Service{Host: "deep.er.shop2.svc.cluster.local", Namespace: "shop"}, &Service{Host: "a.test", Namespace: "shop"}, &Service{Host: "web.service.consul", Namespace: "default"},
-		&Service{Host: "*.wild.test", Namespace: "shop"})
+	}, &Service{Right: RightFull, Host: "a.shop.svc.cluster.local", Namespace: "shop"}, &Service{Right: RightFull, Host: "*.wild.svc.cluster.local", Namespace: "shop"},
+		&Service{Right: RightFull, Host: "deep.er.shop2.svc.cluster.local", Namespace: "shop"}, &Service{Right: RightFull, Host: "a.test", Namespace: "shop"}, &Service{Right: RightFull, Host: "web.service.consul", Namespace: "default"},
+		&Service{Right: RightFull, Host: "*.wild.test", Namespace: "shop"})
 	for domain, want := range map[string]string{
 		"service.consul": "service.consul", "consul": "", "service.other": "", "wild.test": "",
 		"shop.svc.cluster.local": "shop.svc.cluster.local", "nobody.svc.cluster.local": "(others).svc.cluster.local",

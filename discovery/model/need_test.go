@@ -82,7 +82,7 @@ func TestNotesNeedParts(t *testing.T) {
 		"services of another namespace below a wildcard": {
 			rule("v", &networking.VirtualService{Hosts: []string{"*.m.svc.cluster.local"}, Http: []*networking.HTTPRoute{{}}}),
 			Group{Services: []*Service{one}},
-			Group{Services: []*Service{one, {Host: "b.m.svc.cluster.local", Namespace: "m", Registry: "Kubernetes", Ports: one.Ports}}},
+			Group{Services: []*Service{one, {Right: RightFull, Host: "b.m.svc.cluster.local", Namespace: "m", Registry: "Kubernetes", Ports: one.Ports}}},
 			nil,
 		},
 	} {

@@ -42,7 +42,7 @@ func TestCallersThatDoNotExistAreNoted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(slices.Values([]Group{{
-				Services:  []*Service{{Host: "a.test", Namespace: "shop", Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: map[string]string{"app": "web"}}}}},
+				Services:  []*Service{{Right: RightFull, Host: "a.test", Namespace: "shop", Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: map[string]string{"app": "web"}}}}},
 				Workloads: []*Workload{{Namespace: "vms", Labels: map[string]string{"os": "linux"}}},
 				Objects: []*Object{
 					object("AuthorizationPolicy", test.namespace, "p", 1, test.spec),

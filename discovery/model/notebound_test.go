@@ -20,7 +20,7 @@ func TestNotesOfAnObjectAreBounded(t *testing.T) {
 		}
 		return &Object{Meta: Meta{Kind: "VirtualService", Namespace: "n", Name: name}, Spec: spec}
 	}
-	group := Group{Services: []*Service{{Host: "a.test", Namespace: "n"}}, Objects: []*Object{rule("few", 1), rule("many", 250), rule("other", 1)}}
+	group := Group{Services: []*Service{{Right: RightFull, Host: "a.test", Namespace: "n"}}, Objects: []*Object{rule("few", 1), rule("many", 250), rule("other", 1)}}
 	notes := New(slices.Values([]Group{group})).Notes()
 	count := map[string]int{}
 	for _, n := range notes {

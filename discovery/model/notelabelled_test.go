@@ -113,7 +113,7 @@ func TestUnknownSubsetSaysWhichThereAre(t *testing.T) {
 	route := object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{"a"}, Http: []*networking.HTTPRoute{
 		{Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "a", Subset: "x"}}}},
 	}})
-	a := &Service{Host: "a.shop.svc.cluster.local", Namespace: "shop", Ports: []Port{{Number: 80}}}
+	a := &Service{Right: RightFull, Host: "a.shop.svc.cluster.local", Namespace: "shop", Ports: []Port{{Number: 80}}}
 	for n, want := range map[int]string{
 		0:  "want a DestinationRule of it that has this subset, or a destination without one",
 		2:  "it has v01, v02",

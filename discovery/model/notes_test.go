@@ -150,7 +150,7 @@ func TestNotesOfConnected(t *testing.T) {
 		object("VirtualService", "shop", "v", 1, &networking.VirtualService{
 			Hosts: []string{"a.test"}, ExportTo: []string{"clients"}, Http: []*networking.HTTPRoute{{}},
 		}),
-	}, &Service{Host: "a.test", Namespace: "shop", Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: map[string]string{"app": "server"}}}})
+	}, &Service{Right: RightFull, Host: "a.test", Namespace: "shop", Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: map[string]string{"app": "server"}}}})
 	if notes := m.Notes(); len(notes) != 2 || notes[0].Code != EmptySelector || notes[1].Code != UnknownNamespace {
 		t.Errorf("without anybody: %+v", notes)
 	}
@@ -167,7 +167,7 @@ func TestNotesOfRefusals(t *testing.T) {
 		object("VirtualService", "shop", "wide", 2, &networking.VirtualService{Hosts: []string{"*.test"}, Http: []*networking.HTTPRoute{{}}}),
 		object("DestinationRule", "shop", "d", 3, &networking.DestinationRule{Host: "a.test"}),
 		object("ServiceEntry", "shop", "s", 4, &networking.ServiceEntry{Hosts: []string{"plain.example"}}),
-	}, &Service{Host: "a.test", Namespace: "shop", Ports: []Port{{Number: 80, Protocol: HTTP}}})
+	}, &Service{Right: RightFull, Host: "a.test", Namespace: "shop", Ports: []Port{{Number: 80, Protocol: HTTP}}})
 	routes, cluster := Refusal{Host: "a.test", Routes: true, Text: "regex\n"}, Refusal{Host: "a.test"}
 	for name, test := range map[string]struct {
 		refused []Refusal

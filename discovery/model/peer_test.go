@@ -173,13 +173,13 @@ func TestNoAccountNotes(t *testing.T) {
 		service Service
 		noted   bool
 	}{
-		"a label alone":               {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, true},
-		"an account":                  {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled, ServiceAccount: "a"}}}, false},
-		"an account of a declaration": {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a", Proxied: true}}}, false},
-		"names of its certificates":   {Service{SubjectAltNames: []string{"a.test"}, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
-		"no sidecar":                  {Service{Endpoints: []Endpoint{{Address: "10.0.0.1"}}}, false},
-		"a label that says no":        {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true, Labels: map[string]string{tlsModeLabel: "disabled"}}}}, false},
-		"outside of the mesh":         {Service{External: true, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
+		"a label alone":               {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, true},
+		"an account":                  {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled, ServiceAccount: "a"}}}, false},
+		"an account of a declaration": {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a", Proxied: true}}}, false},
+		"names of its certificates":   {Service{Right: RightFull, SubjectAltNames: []string{"a.test"}, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
+		"no sidecar":                  {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}, false},
+		"a label that says no":        {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true, Labels: map[string]string{tlsModeLabel: "disabled"}}}}, false},
+		"outside of the mesh":         {Service{Right: RightFull, External: true, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
 	} {
 		s := test.service
 		s.Host, s.Namespace, s.Registry = "app.test", "shop", "mock"
@@ -212,7 +212,7 @@ func TestMixedInstances(t *testing.T) {
 			c.EnableAutoMtls = wrapperspb.Bool(false)
 		}, ""},
 	} {
-		s, c := &Service{Host: "db.test", Namespace: "shop", Registry: "mock", Headless: true, Endpoints: test.endpoints}, &meshconfig.MeshConfig{}
+		s, c := &Service{Right: RightFull, Host: "db.test", Namespace: "shop", Registry: "mock", Headless: true, Endpoints: test.endpoints}, &meshconfig.MeshConfig{}
 		if test.change != nil {
 			test.change(s, c)
 		}
@@ -239,16 +239,16 @@ func TestNoAccountUnderIstioMutual(t *testing.T) {
 		rule    *networking.DestinationRule
 		want    string // the path of the note
 	}{
-		"no account":         {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
-		"outside":            {Service{External: true, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
-		"an account":         {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a"}}}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
-		"names":              {Service{SubjectAltNames: []string{"a.test"}, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
-		"names of the rule":  {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: mutual.Tls.Mode, SubjectAltNames: []string{"a"}}}}, ""},
-		"another mode":       {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}}}, ""},
+		"no account":         {Service{Right: RightFull, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+		"outside":            {Service{Right: RightFull, External: true, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+		"an account":         {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a"}}}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
+		"names":              {Service{Right: RightFull, SubjectAltNames: []string{"a.test"}, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
+		"names of the rule":  {Service{Right: RightFull, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: mutual.Tls.Mode, SubjectAltNames: []string{"a"}}}}, ""},
+		"another mode":       {Service{Right: RightFull, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}}}, ""},
 		"no endpoint":        {Service{}, &networking.DestinationRule{TrafficPolicy: mutual}, ""},
-		"a subset":           {Service{Endpoints: plain}, &networking.DestinationRule{Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: mutual}}}, "spec.subsets[0].trafficPolicy.tls"},
-		"a port":             {Service{Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: 80}, Tls: mutual.Tls}}}}, "spec.trafficPolicy.portLevelSettings[0].tls"},
-		"noted at a service": {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true}}}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
+		"a subset":           {Service{Right: RightFull, Endpoints: plain}, &networking.DestinationRule{Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: mutual}}}, "spec.subsets[0].trafficPolicy.tls"},
+		"a port":             {Service{Right: RightFull, Endpoints: plain}, &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: 80}, Tls: mutual.Tls}}}}, "spec.trafficPolicy.portLevelSettings[0].tls"},
+		"noted at a service": {Service{Right: RightFull, Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true}}}, &networking.DestinationRule{TrafficPolicy: mutual}, top},
 	} {
 		s := test.service
 		s.Host, s.Namespace, s.Registry, s.Ports = "app.test", "shop", "mock", []Port{{Number: 80, Protocol: HTTP}}

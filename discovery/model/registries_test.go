@@ -17,7 +17,7 @@ import (
 // registered returns a service x.test of a Kubernetes cluster, with one endpoint.
 func registered(cluster, endpoint string, change ...func(*Service)) *Service {
 	s := &Service{
-		Registry: "Kubernetes", Cluster: cluster, Origin: Origin{Record: &Record{Cluster: cluster, UID: "u-" + cluster, Generation: 3, Version: "7"}},
+		Right: RightFull, Registry: "Kubernetes", Cluster: cluster, Origin: Origin{Record: &Record{Cluster: cluster, UID: "u-" + cluster, Generation: 3, Version: "7"}},
 		Host: "x.test", Namespace: "a", Name: "x", Created: time.Unix(100, 0), Resolution: ResolutionStatic, Addresses: []string{"10.96.0.1"},
 		Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}, Endpoints: []Endpoint{{Address: endpoint, Cluster: cluster}},
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,11 +12,39 @@ import (
 // own; in other registries anybody who reaches them may write any record.
 type Right uint8
 
+// The rights, the narrowest first: a service of which nothing is said has that.
 const (
-	RightFull   Right = iota // of an object, or of a Service of Kubernetes
+	RightGuest  Right = iota // of a registry, to any other host: only while nobody else has it (see guests.go)
 	RightSuffix              // of a registry, to a host below the registry's own suffix
-	RightGuest               // of a registry, to any other host: only while nobody else has it (see guests.go)
+	RightFull                // of an object, or of a Service of Kubernetes
 )
+
+// stored returns the rights by their numbers in files, in which the widest is 0.
+func stored() [3]Right { return [3]Right{RightFull, RightSuffix, RightGuest} }
+
+// MarshalJSON writes the number that files have.
+func (r Right) MarshalJSON() ([]byte, error) {
+	all := stored()
+	number := slices.Index(all[:], r)
+	if number < 0 {
+		return nil, fmt.Errorf("there is no right %d", uint8(r))
+	}
+	return strconv.AppendInt(nil, int64(number), 10), nil
+}
+
+// UnmarshalJSON reads it. A form without a number keeps the narrowest right.
+func (r *Right) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	all := stored()
+	number, err := strconv.ParseUint(string(text), 10, 8)
+	if err != nil || number >= uint64(len(all)) {
+		return fmt.Errorf("right is %.20s", text)
+	}
+	*r = all[number]
+	return nil
+}
 
 // Grant defines the hosts that a registry may give to its services.
 type Grant struct {

@@ -27,7 +27,7 @@ func TestTemplateNotes(t *testing.T) {
 		return &model.Object{Meta: model.Meta{Kind: "WorkloadEntry", Namespace: "shop", Name: name}, Spec: &networking.WorkloadEntry{Address: "10.0.0.1", Labels: labels}}
 	}
 	web := &model.Service{
-		Registry: "Kubernetes", Host: "web.shop.svc.cluster.local", Namespace: "shop", Name: "web", Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Registry: "Kubernetes", Host: "web.shop.svc.cluster.local", Namespace: "shop", Name: "web", Resolution: model.ResolutionStatic,
 		Selector: map[string]string{"app": "web"}, Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 	}
 	const want = "; want its pods' addresses: a WorkloadEntry with these labels, an EndpointSlice, Endpoints or a Pod"

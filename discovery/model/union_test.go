@@ -15,7 +15,7 @@ import (
 func TestDeclarationsOfOneHostMerge(t *testing.T) {
 	at := func(address string) []Endpoint { return []Endpoint{{Address: address}} }
 	declare := func(name string, endpoints []Endpoint, ports ...Port) *Service {
-		return &Service{Host: "x.test", Namespace: "a", Name: name, Resolution: ResolutionStatic, Ports: ports, Endpoints: endpoints}
+		return &Service{Right: RightFull, Host: "x.test", Namespace: "a", Name: name, Resolution: ResolutionStatic, Ports: ports, Endpoints: endpoints}
 	}
 	changed := func(s *Service, change func(*Service)) *Service { change(s); return s }
 	http, grpc := Port{Name: "http", Number: 80, Target: 8080, Protocol: HTTP}, Port{Name: "grpc", Number: 90, Protocol: GRPC}

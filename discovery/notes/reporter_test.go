@@ -78,7 +78,7 @@ func TestNotesTellTheOrigin(t *testing.T) {
 
 // meshOf returns a mesh with a service a.test, and a rule at the given line for each other host.
 func meshOf(line int, hosts ...string) *model.Mesh {
-	g := model.Group{Services: []*model.Service{{Host: "a.test", Namespace: "n"}}}
+	g := model.Group{Services: []*model.Service{{Right: model.RightFull, Host: "a.test", Namespace: "n"}}}
 	for _, host := range hosts {
 		g.Objects = append(g.Objects, &model.Object{
 			Meta: model.Meta{Kind: "DestinationRule", Namespace: "n", Name: host, Origin: model.Origin{File: "f", Line: line}},

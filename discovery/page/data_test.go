@@ -23,7 +23,7 @@ func meshOf(services map[string][]model.Health) *model.Mesh {
 	var all []*model.Service
 	for host, kinds := range services {
 		s := &model.Service{
-			Registry: "Consul", Host: host, Namespace: "shop", Name: host, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+			Right: model.RightFull, Registry: "Consul", Host: host, Namespace: "shop", Name: host, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 		}
 		for i, health := range kinds {
 			s.Endpoints = append(s.Endpoints, model.Endpoint{Address: fmt.Sprintf("10.0.0.%d", i+1), Health: health})
@@ -155,7 +155,7 @@ func thousand() Facts {
 	f := Facts{Now: start}
 	for i := range 1000 {
 		host := fmt.Sprintf("service-%03d.namespace-%02d.svc.cluster.local", i, i%40)
-		s := &model.Service{Registry: "Kubernetes", Host: host, Namespace: fmt.Sprintf("namespace-%02d", i%40), Name: host, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: 80}}}
+		s := &model.Service{Right: model.RightFull, Registry: "Kubernetes", Host: host, Namespace: fmt.Sprintf("namespace-%02d", i%40), Name: host, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: 80}}}
 		for k := range 10 {
 			s.Endpoints = append(s.Endpoints, model.Endpoint{Address: netip.AddrFrom4([4]byte{10, byte(k), byte(i >> 8), byte(i)}).String()})
 		}

@@ -31,7 +31,7 @@ func groups() map[string]model.Group {
 	meta.Kind, meta.Origin.Fields = "VirtualService", ""
 	warnings := model.WarningsOf([]model.Warning{{Path: "spec.http", Message: "text \n"}, {Message: "is old"}})
 	return map[string]model.Group{
-		"all": {Services: []*model.Service{service, {Host: "b"}}, Workloads: []*model.Workload{workload, {}}},
+		"all": {Services: []*model.Service{service, {Right: model.RightFull, Host: "b"}}, Workloads: []*model.Workload{workload, {}}},
 		"rule": {Objects: []*model.Object{
 			{Meta: meta, Spec: &networking.VirtualService{Hosts: []string{"a", "b"}}, Warnings: warnings},
 			{Meta: model.Meta{Kind: "MeshConfig", Name: "default"}, Spec: &meshconfig.MeshConfig{TrustDomain: "corp"}},
@@ -101,7 +101,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	for health := model.Health(0); health.Known(); health++ {
 		want := map[string]model.Group{"w": {
-			Workloads: []*model.Workload{{Health: health}}, Services: []*model.Service{{Endpoints: []model.Endpoint{{Health: health}}}},
+			Workloads: []*model.Workload{{Health: health}}, Services: []*model.Service{{Right: model.RightFull, Endpoints: []model.Endpoint{{Health: health}}}},
 		}}
 		if _, got, err := read(strings.NewReader(written1(t, want)), maxFile); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("of one that is %s: %+v, %v", health, got, err)

@@ -30,6 +30,17 @@ type object struct {
 	Warnings []model.Warning `json:"Warnings,omitempty"`
 }
 
+// UnmarshalJSON reads an object. One that does not say whether it is closed lets nobody in: its form is not known to be a good one.
+func (o *object) UnmarshalJSON(text []byte) error {
+	type plain object
+	read := plain{Meta: model.Meta{Closed: true}}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*o = object(read)
+	return nil
+}
+
 // kinds returns the types of model.Spec, by the kind of the object.
 func kinds() map[string]protoreflect.FullName {
 	out := map[string]protoreflect.FullName{
@@ -134,12 +145,8 @@ func faultOf(s *model.Service) string {
 	default:
 		return fmt.Sprintf("resolution is %.200q", s.Resolution)
 	}
-	switch {
-	case s.Right > model.RightGuest:
-		return fmt.Sprintf("right is %d", s.Right)
-	case s.Prefer > model.PreferNode:
+	if s.Prefer > model.PreferNode {
 		return fmt.Sprintf("preference is %d", s.Prefer)
-	default:
-		return ""
 	}
+	return ""
 }

@@ -41,6 +41,28 @@ func TestStoredNumbers(t *testing.T) {
 	golden.StoredNumbers(t, all)
 }
 
+// What a line does not say of a right, or of a policy, opens nothing.
+func TestWhatIsNotStoredIsNarrow(t *testing.T) {
+	for field, want := range map[string]model.Right{
+		``: model.RightGuest, `,"Right":null`: model.RightGuest, `,"Right":2`: model.RightGuest, `,"Right":1`: model.RightSuffix, `,"Right":0`: model.RightFull,
+	} {
+		if _, got, err := decode([]byte(`{"Key":"k","Services":[{"Host":"h"` + field + `}]}`)); err != nil || got.Services[0].Right != want {
+			t.Errorf("a service with %q: %+v, %v, want the right %d", field, got, err, want)
+		}
+	}
+	for _, field := range []string{`,"Right":3`, `,"Right":-1`, `,"Right":256`, `,"Right":"full"`} {
+		if _, got, err := decode([]byte(`{"Key":"k","Services":[{"Host":"h"` + field + `}]}`)); err == nil {
+			t.Errorf("a service with %q is read as %+v", field, got.Services[0])
+		}
+	}
+	for field, want := range map[string]bool{``: true, `,"Closed":true`: true, `,"Closed":false`: false} {
+		line := `{"Key":"k","Objects":[{"Meta":{"Kind":"AuthorizationPolicy"` + field + `},"Type":"istio.security.v1beta1.AuthorizationPolicy"}]}`
+		if _, got, err := decode([]byte(line)); err != nil || got.Objects[0].Closed != want {
+			t.Errorf("a policy with %q: %+v, %v, want closed %t", field, got, err, want)
+		}
+	}
+}
+
 // testdata/groups.state was written by the first version of the format.
 func TestAStoredFileIsRead(t *testing.T) {
 	path := filepath.Join("testdata", "groups.state")

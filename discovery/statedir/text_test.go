@@ -15,7 +15,7 @@ func TestText(t *testing.T) {
 	of, at := Of{Domain: "cluster.local", Cluster: "Kubernetes", Scope: "all"}, time.Unix(1e9, 0)
 	groups := map[string]model.Group{}
 	for i := range 100 {
-		groups[fmt.Sprintf("%03d", i)] = model.Group{Services: []*model.Service{{Host: fmt.Sprintf("%d.test", i), Namespace: strings.Repeat("n", 100)}}}
+		groups[fmt.Sprintf("%03d", i)] = model.Group{Services: []*model.Service{{Right: model.RightFull, Host: fmt.Sprintf("%d.test", i), Namespace: strings.Repeat("n", 100)}}}
 	}
 	whole, left, err := Text("objects", of, groups, maxFile, at)
 	if err != nil || len(left) > 0 {

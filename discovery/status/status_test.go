@@ -74,7 +74,7 @@ func handler(ready bool, clients []ads.Client) http.Handler {
 func pages(ready bool, clients []ads.Client) Pages {
 	mesh := model.New(slices.Values([]model.Group{{
 		Services: []*model.Service{{
-			Host: "a.com", Namespace: "n", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Host: "a.com", Namespace: "n", Resolution: model.ResolutionStatic,
 			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 			Endpoints: []model.Endpoint{{Address: "10.0.0.1", Ports: map[string]uint32{"http": 8080}}},
 		}},

@@ -21,7 +21,7 @@ func served(t *testing.T, text string) Live {
 		groups = append(groups, model.Group{Objects: []*model.Object{o}})
 	}
 	return Live{Groups: append(groups, model.Group{Services: []*model.Service{{
-		Registry: "Kubernetes", Host: "reviews.shop.svc.cluster.local", Namespace: "shop", Name: "reviews", Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+		Right: model.RightFull, Registry: "Kubernetes", Host: "reviews.shop.svc.cluster.local", Namespace: "shop", Name: "reviews", Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 		Endpoints: []model.Endpoint{{Address: "10.0.0.9", Labels: map[string]string{"version": "v1"}}},
 	}}})}
 }

@@ -34,7 +34,7 @@ func townHost(i int) string { return fmt.Sprintf("s%d.default.svc.cluster.local"
 
 func townService(i int, address string) *model.Service {
 	return &model.Service{
-		Host: townHost(i), Namespace: "default", Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Host: townHost(i), Namespace: "default", Resolution: model.ResolutionStatic,
 		Addresses: []string{fmt.Sprintf("10.96.%d.%d", i/250, i%250)},
 		Ports:     []model.Port{httpPort(80), {Name: "tcp", Number: 9000, Protocol: model.TCP}},
 		Endpoints: []model.Endpoint{at(address, "v1"), at("10.0.0.2", "v2")},

@@ -20,7 +20,7 @@ func httpPort(n uint32) model.Port { return model.Port{Name: "http", Number: n, 
 
 func service(host string, port model.Port, endpoints ...model.Endpoint) *model.Service {
 	return &model.Service{
-		Host: host, Namespace: "default", Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic,
 		Ports: []model.Port{port}, Endpoints: endpoints,
 	}
 }

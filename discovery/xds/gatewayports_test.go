@@ -34,7 +34,7 @@ spec:
 func TestGatewayPorts(t *testing.T) {
 	front := func(change func(*model.Service)) *model.Service {
 		s := &model.Service{
-			Registry: "Kubernetes", Host: "gw.edge.svc.cluster.local", Namespace: "edge", Name: "gw", Selector: map[string]string{"app": "gateway"},
+			Right: model.RightFull, Registry: "Kubernetes", Host: "gw.edge.svc.cluster.local", Namespace: "edge", Name: "gw", Selector: map[string]string{"app": "gateway"},
 			Ports: []model.Port{{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}, {Name: "tls", Number: 443, Target: 8443, Protocol: model.TLS}},
 		}
 		change(s)

@@ -20,7 +20,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"bookinfo": {"127.0.0.13", bookinfo()},
 		"dns": {"127.0.0.9", []any{&model.Service{
-			Host: "api.example.com", Resolution: model.ResolutionDNS,
+			Right: model.RightFull, Host: "api.example.com", Resolution: model.ResolutionDNS,
 			Ports:     []model.Port{httpPort(80), {Name: "grpc", Number: 443, Protocol: model.GRPC}},
 			Endpoints: []model.Endpoint{{Address: "one.example.com"}, {Address: "two.example.com", Weight: 3}},
 		}}},

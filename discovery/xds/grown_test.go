@@ -96,7 +96,7 @@ func (s *settlement) service(host string) *model.Service {
 		namespace = "shop"
 	}
 	out := &model.Service{
-		Registry: "Kubernetes", Host: host, Namespace: namespace, Name: host[:1], Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Registry: "Kubernetes", Host: host, Namespace: namespace, Name: host[:1], Resolution: model.ResolutionStatic,
 		ExportTo: chosen(s, nil, nil, nil, []string{"."}),
 	}
 	if out.Headless = s.random.IntN(3) == 0; out.Headless {

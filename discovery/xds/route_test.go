@@ -56,12 +56,12 @@ func TestDomains(t *testing.T) {
 		port    uint32
 		want    []string
 	}{
-		{"another port", &model.Service{Host: "a.com"}, 8080, []string{"a.com:8080"}},
-		{"Pods of a headless service", &model.Service{Host: "a.com", Headless: true}, 8080, []string{"a.com:8080", "*.a.com:8080"}},
-		{"a wildcard at 80", &model.Service{Host: "*.a.com"}, 80, []string{"*.a.com", "*.a.com:80"}},
+		{"another port", &model.Service{Right: model.RightFull, Host: "a.com"}, 8080, []string{"a.com:8080"}},
+		{"Pods of a headless service", &model.Service{Right: model.RightFull, Host: "a.com", Headless: true}, 8080, []string{"a.com:8080", "*.a.com:8080"}},
+		{"a wildcard at 80", &model.Service{Right: model.RightFull, Host: "*.a.com"}, 80, []string{"*.a.com", "*.a.com:80"}},
 		{
 			"its own addresses, but no range of them",
-			&model.Service{Host: "a.com", Addresses: []string{"10.1.0.1", "fd00::1", "10.2.0.0/16"}}, 80,
+			&model.Service{Right: model.RightFull, Host: "a.com", Addresses: []string{"10.1.0.1", "fd00::1", "10.2.0.0/16"}}, 80,
 			[]string{"a.com", "a.com:80", "10.1.0.1", "10.1.0.1:80", "[fd00::1]", "[fd00::1]:80"},
 		},
 	} {

@@ -16,7 +16,7 @@ import (
 // entryPorts returns a ServiceEntry whose ports have these numbers, alternately HTTP and TCP, and its service.
 func entryPorts(host string, numbers ...uint32) (*networking.ServiceEntry, *model.Service) {
 	entry := &networking.ServiceEntry{Hosts: []string{host}, Location: networking.ServiceEntry_MESH_INTERNAL}
-	s := &model.Service{Host: host, Namespace: "default", Resolution: model.ResolutionStatic}
+	s := &model.Service{Right: model.RightFull, Host: host, Namespace: "default", Resolution: model.ResolutionStatic}
 	for i, n := range numbers {
 		protocol := []model.Protocol{model.HTTP, model.TCP}[i%2]
 		name := strings.ToLower(string(protocol)) + string(rune('a'+i))

@@ -53,7 +53,7 @@ func TestLocalEndpointsStayAtHome(t *testing.T) {
 		"unix:///run/app.sock", "unix:///etc/istio/proxy/private-0/sds.sock",
 	}
 	evil := func(r model.Resolution, port uint32, more ...string) *model.Service {
-		s := &model.Service{Host: "evil.test", Namespace: "evil", Resolution: r, Ports: []model.Port{httpPort(port)}}
+		s := &model.Service{Right: model.RightFull, Host: "evil.test", Namespace: "evil", Resolution: r, Ports: []model.Port{httpPort(port)}}
 		for _, a := range append(more, addresses...) {
 			s.Endpoints = append(s.Endpoints, model.Endpoint{Address: a})
 		}
@@ -96,7 +96,7 @@ func TestLocalEndpointsStayAtHome(t *testing.T) {
 func TestShortPathWithholds(t *testing.T) {
 	at := func(address string) *model.Service {
 		return &model.Service{
-			Host: "evil.test", Namespace: "evil", Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(80)},
+			Right: model.RightFull, Host: "evil.test", Namespace: "evil", Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(80)},
 			Endpoints: []model.Endpoint{{Address: address}},
 		}
 	}
@@ -198,12 +198,12 @@ func TestNothingWithheldCostsNothing(t *testing.T) {
 func TestNoCertificateIsShownToDiscovery(t *testing.T) {
 	const istio, mutual, simple = networking.ClientTLSSettings_ISTIO_MUTUAL, networking.ClientTLSSettings_MUTUAL, networking.ClientTLSSettings_SIMPLE
 	discovery := &model.Service{
-		Registry: "Kubernetes", Host: "discovery.istio-system.svc.cluster.local", Namespace: "istio-system", Resolution: model.ResolutionStatic, Addresses: []string{"10.96.0.5"},
+		Right: model.RightFull, Registry: "Kubernetes", Host: "discovery.istio-system.svc.cluster.local", Namespace: "istio-system", Resolution: model.ResolutionStatic, Addresses: []string{"10.96.0.5"},
 		Ports:     []model.Port{{Name: "xds", Number: 443, Target: 15012, Protocol: model.TCP}, {Name: "metrics", Number: 15014, Protocol: model.HTTP}},
 		Endpoints: []model.Endpoint{{Address: "10.0.0.5"}, {Address: "10.0.0.6"}},
 	}
 	lure := &model.Service{
-		Registry: "Kubernetes", Host: "lure.evil.svc.cluster.local", Namespace: "evil", Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(15012)},
+		Right: model.RightFull, Registry: "Kubernetes", Host: "lure.evil.svc.cluster.local", Namespace: "evil", Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(15012)},
 		Endpoints: []model.Endpoint{{Address: "10.0.0.5"}, {Address: "10.0.0.99"}},
 	}
 	for name, row := range map[string]struct {
@@ -232,7 +232,7 @@ func TestNoCertificateIsShownToDiscovery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &model.Service{
-				Host: "way.test", Namespace: row.namespace, Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(row.port)},
+				Right: model.RightFull, Host: "way.test", Namespace: row.namespace, Resolution: model.ResolutionStatic, Ports: []model.Port{httpPort(row.port)},
 				Endpoints: []model.Endpoint{{Address: row.address, Proxied: row.label}},
 			}
 			if strings.Contains(row.address, "svc") {

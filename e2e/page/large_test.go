@@ -26,7 +26,7 @@ func largeFacts() mesh.Facts {
 	var services []*model.Service
 	for i := range 1000 {
 		s := &model.Service{
-			Registry: "Kubernetes", Host: fmt.Sprintf("service-%03d.namespace-%02d.svc.cluster.local", i, i%40), Namespace: fmt.Sprintf("namespace-%02d", i%40),
+			Right: model.RightFull, Registry: "Kubernetes", Host: fmt.Sprintf("service-%03d.namespace-%02d.svc.cluster.local", i, i%40), Namespace: fmt.Sprintf("namespace-%02d", i%40),
 			Name: fmt.Sprintf("service-%03d", i), Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: 80}},
 		}
 		for k := range 10 {

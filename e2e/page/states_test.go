@@ -34,7 +34,7 @@ func everyState() mesh.Facts {
 	for host, kinds := range map[string][]model.Health{
 		"all.test": {model.HealthHealthy}, "half.test": {model.HealthHealthy, model.HealthUnhealthy}, "none.test": {model.HealthUnhealthy}, "out.test": {model.HealthHealthy},
 	} {
-		s := &model.Service{Host: host, Namespace: "shop", Name: host, Resolution: model.ResolutionStatic, ExportTo: []string{"."}, Ports: []model.Port{{Name: "http", Number: 80}}}
+		s := &model.Service{Right: model.RightFull, Host: host, Namespace: "shop", Name: host, Resolution: model.ResolutionStatic, ExportTo: []string{"."}, Ports: []model.Port{{Name: "http", Number: 80}}}
 		if host == "out.test" {
 			s.Resolution = model.ResolutionDNS
 		}

@@ -21,7 +21,7 @@ func Mesh(lastByte int, names ...string) *model.Mesh {
 	var services []*model.Service
 	for _, name := range names {
 		services = append(services, &model.Service{
-			Host: name + ".com", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Host: name + ".com", Resolution: model.ResolutionStatic,
 			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 			Endpoints: []model.Endpoint{{Address: fmt.Sprintf("10.0.0.%d", lastByte)}},
 		})

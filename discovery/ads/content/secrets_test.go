@@ -42,7 +42,7 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 			}},
 		},
 	}}, Services: []*model.Service{{
-		Host: "out.com", Namespace: "default", Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Host: "out.com", Namespace: "default", Resolution: model.ResolutionStatic,
 		Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
 		Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
 	}}}
@@ -142,7 +142,7 @@ func TestKeysForRulesOfOtherNamespaces(t *testing.T) {
 			group := model.Group{Objects: []*model.Object{
 				{Meta: model.Meta{Kind: "DestinationRule", Namespace: row.rule, Name: "out"}, Spec: rule},
 			}, Services: []*model.Service{{
-				Host: "out.com", Namespace: row.rule, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
+				Right: model.RightFull, Host: "out.com", Namespace: row.rule, Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
 				Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
 			}}}
 			var none *Views

@@ -21,7 +21,7 @@ func fleetMesh(services, namespaces int, lastByte int) *model.Mesh {
 	for i := range services {
 		namespace := fmt.Sprintf("ns%d", i%namespaces)
 		s := &model.Service{
-			Host: fmt.Sprintf("service%d.%s.svc.cluster.local", i, namespace), Namespace: namespace, Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Host: fmt.Sprintf("service%d.%s.svc.cluster.local", i, namespace), Namespace: namespace, Resolution: model.ResolutionStatic,
 			Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
 		}
 		for e := range 10 {

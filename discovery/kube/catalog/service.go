@@ -56,7 +56,7 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 	var r faults
 	d := &declared{
 		Service: model.Service{
-			Registry: c.options.Registry, Cluster: c.options.Cluster, Origin: at,
+			Right: model.RightFull, Registry: c.options.Registry, Cluster: c.options.Cluster, Origin: at,
 			Host:      strings.ToLower(c.options.Domain.Host(o.Name, o.Namespace)),
 			Namespace: o.Namespace, Name: o.Name, Created: o.CreationTimestamp.Time, Resolution: model.ResolutionStatic,
 			Selector: o.Spec.Selector,

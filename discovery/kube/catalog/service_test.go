@@ -16,7 +16,7 @@ func TestServiceOf(t *testing.T) {
 	http := []model.Port{{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}}
 	own := func(change func(*model.Service)) *model.Service {
 		s := &model.Service{
-			Registry: "Kubernetes", Cluster: "c1", Host: "a.shop.svc.cluster.local", Namespace: "shop", Name: "a", Resolution: model.ResolutionStatic,
+			Right: model.RightFull, Registry: "Kubernetes", Cluster: "c1", Host: "a.shop.svc.cluster.local", Namespace: "shop", Name: "a", Resolution: model.ResolutionStatic,
 			Addresses: []string{"10.96.0.1"}, Ports: http,
 		}
 		change(s)

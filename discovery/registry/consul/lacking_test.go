@@ -75,8 +75,8 @@ func TestARemovalIsOne(t *testing.T) {
 
 // A run that fails before it has sent everything loses nothing.
 func TestAnOutageInAnOutage(t *testing.T) {
-	l := lacking{before: map[string]model.Group{"a": {Services: []*model.Service{{Name: "a"}}}, "b": {Services: []*model.Service{{Name: "b"}}}}}
-	told := map[string]model.Group{"b": {Services: []*model.Service{{Name: "b2"}}}, "c": {Faults: []string{"malformed"}}}
+	l := lacking{before: map[string]model.Group{"a": {Services: []*model.Service{{Right: model.RightFull, Name: "a"}}}, "b": {Services: []*model.Service{{Right: model.RightFull, Name: "b"}}}}}
+	told := map[string]model.Group{"b": {Services: []*model.Service{{Right: model.RightFull, Name: "b2"}}}, "c": {Faults: []string{"malformed"}}}
 	if got := l.remember(told, false); len(got) != 2 || got["a"].Services[0].Name != "a" || got["b"].Services[0].Name != "b2" {
 		t.Errorf("it remembers %+v", got)
 	}

@@ -67,7 +67,7 @@ func groupOf(d model.Domain, r Record) model.Group {
 		return model.Group{Faults: []string{fmt.Sprintf("address is %q, want an IP address", r.Address)}}
 	}
 	service := &model.Service{
-		Registry: "Mock", Host: d.Host(r.Name, "default"), Namespace: "default", Name: r.Name, Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Registry: "Mock", Host: d.Host(r.Name, "default"), Namespace: "default", Name: r.Name, Resolution: model.ResolutionStatic,
 		Addresses: []string{r.Address},
 		Ports: []model.Port{
 			{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}, {Name: "tcp", Number: 90, Target: 9090, Protocol: model.TCP},

@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 func TestGroupOf(t *testing.T) {
 	hello := HelloWorld()[0]
 	want := &model.Service{
-		Registry: "Mock", Host: "hello.default.svc.cluster.local", Namespace: "default", Name: "hello", Resolution: model.ResolutionStatic,
+		Right: model.RightFull, Registry: "Mock", Host: "hello.default.svc.cluster.local", Namespace: "default", Name: "hello", Resolution: model.ResolutionStatic,
 		Addresses: []string{"127.1.0.1"},
 		Ports: []model.Port{
 			{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}, {Name: "tcp", Number: 90, Target: 9090, Protocol: model.TCP},

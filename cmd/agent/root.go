@@ -2,13 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/hashicorp/go-multierror"
+	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
+	"github.com/pilotlight/pilotlight/internal/version"
+	"github.com/spf13/cobra"
 )
 
 // flushLimit bounds the time to write the last lines.
@@ -92,4 +100,96 @@ func subcommands(c command) (out []*cobra.Command) {
 		out = append(out, sub.build(c))
 	}
 	return out
+}
+
+// command is one invocation, with everything that it uses of its process.
+type command struct {
+	args            []string
+	environ         []string
+	stdout, stderr  io.Writer
+	said            *lossy.Writer           // to stderr, for the agent's own log
+	fork            func(func())            // runs its argument on the main thread
+	stop            func()                  // acts like the first signal to stop; a second call does nothing
+	hurry           <-chan struct{}         // each signal to stop after the first
+	quit            <-chan struct{}         // each SIGQUIT
+	settled         func() []syscall.Signal // waits until each signal that has come is dealt with, and returns those that a next image needs too
+	hangUp, upgrade <-chan os.Signal        // each SIGHUP, each SIGUSR2; set by proxy
+	runs            *bool                   // the proxy is run: what was handed over is received
+	handed          string                  // by another image of the agent: see upgrade.Variable; empty for a start
+}
+
+func printVersion(cmd *cobra.Command) error {
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+	return err
+}
+
+func versionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch output {
+			case "text":
+				return printVersion(cmd)
+			case "json":
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(version.Get())
+			}
+			return setting.Usage("agent", fmt.Errorf("--output %q: want text or json", output))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// Exit statuses. 0 means success.
+const (
+	exitConfiguration = 1 // the configuration, or something that it refers to, cannot be used
+	exitUsage         = 2 // flags, arguments or environment are wrong
+	exitGaveUp        = 3 // Envoy could not be kept alive
+)
+
+func exitStatus(err error) int {
+	var usage setting.UsageError
+	var gaveUp *agent.GaveUp
+	var ended *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ended):
+		return ended.status
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &gaveUp) && !gaveUp.Refused:
+		return exitGaveUp
+	}
+	return exitConfiguration
+}
+
+// exit is an error with its own exit status.
+type exit struct {
+	status int
+	error  // nil if the status is enough
+}
+
+func (e *exit) Unwrap() error { return e.error }
+
+func (e *exit) Error() string {
+	if e.error == nil {
+		return ""
+	}
+	return e.error.Error()
+}
+
+// usage joins faults to one error. Each fault names its flag, variable or line. Without faults it returns nil.
+func usage(faults *multierror.Error) error { return setting.Usage("agent", faults.WrappedErrors()...) }
+
+// usageOf makes a usage error of the faults in a proxy's configuration. It returns any other error unchanged.
+func usageOf(err error) error {
+	var faults *multierror.Error
+	if errors.As(err, &faults) {
+		return usage(faults)
+	}
+	return err
 }

@@ -1,5 +1,47 @@
 package main
 
+import (
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// resolved are the settings of some flags: "--ip", "10.0.0.1".
+func resolved(t *testing.T, env identity.Environment, flags ...string) *settings {
+	t.Helper()
+	sources := setting.Sources{Env: env}
+	for i := 0; i < len(flags); i += 2 {
+		sources.Flags = append(sources.Flags, setting.Given{Name: strings.TrimPrefix(flags[i], "--"), Text: flags[i+1]})
+	}
+	s := &settings{}
+	if faults := s.resolve(sources); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return s
+}
+
+// A derived value is printed if none was given, and the settings do not change.
+func TestPrint(t *testing.T) {
+	s := resolved(t, nil, "--id", "mine")
+	var before, out, after strings.Builder
+	if err := s.table().Effective(&before, s.origins); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.print(&out, []identity.Derived{{Setting: "ip", Value: "10.0.0.7", How: "a guess"}, {Setting: "id", Value: "other", How: "a guess"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"10.0.0.7 ", " a guess\n", "mine ", " flag --id\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+	if err := s.table().Effective(&after, s.origins); err != nil || after.String() != before.String() {
+		t.Errorf("the settings have changed, %v:\n%s", err, after.String())
+	}
+}
+
 // variables are the variables of the environment that proxy reads besides those of its settings, by Istio's names. Most
 // become metadata of Envoy's node, which discovery chooses the configuration by.
 var variables = []struct{ name, what string }{

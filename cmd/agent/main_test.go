@@ -1,18 +1,47 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"agent": main}) }
+
+// TestScripts runs each testdata/*.txt: one behaviour of the command, as a person at a shell would see it.
+func TestScripts(t *testing.T) {
+	commands := fakeCommands()
+	commands["exits"] = exits
+	testscript.Run(t, testscript.Params{Dir: "testdata", Cmds: commands})
+}
+
+// exits runs a command that must end with the status given first: "exits 2 agent nope".
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	status := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		status = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if status != want {
+		ts.Fatalf("%v: exit status %d, want %d", args[1:], status, want)
+	}
+}
 
 // fake stands for an agent's ports in a script. Its file has a line for each answer: method, URI, status and, where
 // the body is not empty, the file of the body. A request gets the answers of its line in turn, the last one again and
@@ -95,5 +124,42 @@ func awaitAsked(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("not asked %q %d times within a minute, but:\n%s", args[1], times, text)
 		}
 		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// kubectl describe shows why a container of the agent ended, or for what it waited in vain.
+func TestLeave(t *testing.T) {
+	long := errors.New(strings.Repeat("é", longestMessage))
+	for _, test := range []struct {
+		err     error
+		unready string
+		want    string
+	}{
+		{nil, "", "before"},
+		{errors.New("envoy: no such file"), "CDSReceived: not yet", "envoy: no such file"},
+		{nil, "CDSReceived: not yet", "stopped before it was ready: CDSReceived: not yet"},
+		{long, "", strings.Repeat("é", longestMessage/2)},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(path, []byte("before"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		leave(path, test.err, test.unready)
+		if got, err := os.ReadFile(path); string(got) != test.want || err != nil {
+			t.Errorf("%v, %q: got %q, %v, want %q", test.err, test.unready, got, err, test.want)
+		}
+	}
+	dir := t.TempDir()
+	victim, link := filepath.Join(dir, "victim"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o666), os.Symlink(victim, link)); err != nil {
+		t.Fatal(err)
+	}
+	leave(link, errors.New("x"), "")
+	leave(filepath.Join(dir, "missing"), errors.New("x"), "")
+	if text, err := os.ReadFile(victim); string(text) != "precious" || err != nil {
+		t.Errorf("a link was followed: %q, %v", text, err)
+	}
+	if entries, err := os.ReadDir(dir); len(entries) != 2 || err != nil {
+		t.Errorf("%v, %v: a file was made", entries, err)
 	}
 }

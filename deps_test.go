@@ -97,7 +97,6 @@ const (
 		discovery/state.go
 		discovery/due.go
 		discovery/secretstate.go
-		discovery/linger.go
 		discovery/heap/goal.go
 		discovery/notes/difference.go
 		discovery/ca/server/fault.go
@@ -137,7 +136,7 @@ const (
 		discovery/webhook/state.go
 		discovery/keys/know.go
 		discovery/keep.go
-		discovery/remembered.go
+		discovery/hold.go
 		discovery/statedir/file.go
 		discovery/statedir/group.go
 	`

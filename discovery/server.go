@@ -2,18 +2,19 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
+	"golang.org/x/sync/errgroup"
 )
 
 // Pusher sends each new mesh to the proxies. One goroutine at a time uses it.
@@ -247,4 +248,131 @@ func (s *Server) keep(state *state, final bool) {
 	for _, name := range gone {
 		s.Keeper.Forget(name)
 	}
+}
+
+// Vault receives each new set of secrets. One goroutine at a time uses it.
+type Vault interface {
+	SetSecrets(secret.Set)
+}
+
+// runSecrets runs the sources of secrets until ctx is done, and gives the vault each new set. It calls settled once the
+// first mesh waits for none of them, and the vault has their secrets.
+func (s *Server) runSecrets(ctx context.Context, roster <-chan struct{}, settled func()) error {
+	state := newSecretState(s.Patience)
+	running := newRunning[secret.Update](s.random)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	timer.Stop()
+	for waiting := true; ; {
+		changed := false
+		select {
+		case <-ctx.Done():
+			return running.end()
+		case <-roster:
+			var start, stop []*secretFeed
+			start, stop, changed = state.reconcile(s.secretRoster.all(), time.Now())
+			running.change(ctx, start, stop)
+		case event := <-running.events:
+			changed = state.apply(event, time.Now())
+		case <-timer.C:
+		}
+		if next := state.expire(time.Now()); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+		done := waiting && state.complete()
+		if done && len(state.sources) > 0 || changed && !waiting {
+			s.Vault.SetSecrets(state.unite())
+		}
+		state.write(ctx, s.Log)
+		statuses := state.report()
+		s.secretStatuses.Store(&statuses)
+		if done {
+			waiting = false
+			settled()
+		}
+	}
+}
+
+// Groups returns the groups of which the next mesh would be made, in their order. Groups and what they hold are immutable. Any goroutine may
+// call it while Run runs; it waits for what Run does now, such as a push.
+func (s *Server) Groups(ctx context.Context) ([]model.Group, error) {
+	answer := make(chan []model.Group, 1)
+	select {
+	case s.readers.all() <- answer:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case groups := <-answer:
+		return groups, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// readers ask for the groups. Its zero value has none.
+type readers struct {
+	once sync.Once
+	ask  chan chan<- []model.Group
+}
+
+func (r *readers) all() chan chan<- []model.Group {
+	r.once.Do(func() { r.ask = make(chan chan<- []model.Group) })
+	return r.ask
+}
+
+func (s *state) answer(to chan<- []model.Group) { to <- slices.Collect(s.groups()) }
+
+// Release ends the hold of a source's groups, which are gone at once: from now on its word counts. It returns their number, or an
+// error if the source holds none. Of a source that is lacking it ends the wait of proxies. Any goroutine may call it.
+func (s *Server) Release(source string) (groups int, err error) {
+	statuses := s.Statuses()
+	i := slices.IndexFunc(statuses, func(now SourceStatus) bool { return now.Name == source })
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("source %.200q: no such source, want one of /debug/sources", source)
+	case statuses[i].Held+statuses[i].Stranded == 0 && !statuses[i].Lacking:
+		return 0, fmt.Errorf("source %q: it has no groups that are held, and no proxy waits for it", source)
+	}
+	if f := s.roster.all()[source]; f != nil {
+		if holder, holds := f.source.(Holder); holds {
+			holder.Release()
+		}
+	}
+	s.released.add(source)
+	return statuses[i].Held + statuses[i].Stranded, nil
+}
+
+// released are the names of sources that are to be released. Its zero value has none.
+type released struct {
+	once  sync.Once
+	mu    sync.Mutex
+	names []string
+	ask   chan struct{}
+}
+
+// asked returns a channel that has a value if there are names.
+func (r *released) asked() chan struct{} {
+	r.once.Do(func() { r.ask = make(chan struct{}, 1) })
+	return r.ask
+}
+
+func (r *released) add(name string) {
+	r.mu.Lock()
+	r.names = append(r.names, name)
+	r.mu.Unlock()
+	select {
+	case r.asked() <- struct{}{}:
+	default:
+	}
+}
+
+func (r *released) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.names
+	r.names = nil
+	return names
 }

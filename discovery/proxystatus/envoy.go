@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
@@ -122,4 +123,133 @@ func readEnvoy(text []byte) (out map[string]map[string]*held, node string, err e
 		}
 	}
 	return out, node, err
+}
+
+// healthy is the health of an endpoint of which none is sent.
+const healthy = "HEALTHY"
+
+// readHealth returns the health that endpoints were given by a control plane, by the name of their assignment and by address, of
+// Envoy's /clusters?format=json.
+func readHealth(text []byte) (map[string]map[string]string, error) {
+	var all struct {
+		Clusters []struct {
+			Name    string `json:"name"`
+			Service string `json:"eds_service_name"`
+			Hosts   []struct {
+				Address json.RawMessage `json:"address"`
+				Health  struct {
+					EDS string `json:"eds_health_status"`
+				} `json:"health_status"`
+			} `json:"host_statuses"`
+		} `json:"cluster_statuses"`
+	}
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read Envoy's /clusters: %w; is it the port of an agent for Envoy's admin?", err)
+	}
+	out := map[string]map[string]string{}
+	for _, c := range all.Clusters {
+		of := map[string]string{}
+		for _, h := range c.Hosts {
+			address, err := normal(h.Address)
+			if err != nil {
+				return nil, fmt.Errorf("read an address of Envoy's /clusters: %w", err)
+			}
+			of[addressText(address)] = healthText(h.Health.EDS)
+		}
+		out[cmp.Or(c.Service, c.Name)] = of
+	}
+	return out, nil
+}
+
+// sentHealth returns the health of an endpoint that was sent.
+func sentHealth(_ string, endpoint any) string {
+	text, _ := field(endpoint, "healthstatus").(string)
+	return healthText(text)
+}
+
+// healthText returns a health as it is compared: Envoy keeps whether the endpoint takes requests.
+func healthText(text string) string {
+	switch text {
+	case "", "UNKNOWN":
+		return healthy
+	case "TIMEOUT":
+		return "UNHEALTHY"
+	}
+	return text
+}
+
+// details returns what is compared of each endpoint of a ClusterLoadAssignment, by address. health says how one is.
+func details(assignment any, health func(address string, endpoint any) string) map[string]any {
+	out := map[string]any{}
+	for _, group := range list(assignment, "endpoints") {
+		where := field(group, "locality")
+		var parts []string
+		for _, name := range []string{"region", "zone", "subzone"} {
+			text, _ := field(where, name).(string)
+			parts = append(parts, text)
+		}
+		locality := strings.TrimRight(strings.Join(parts, "/"), "/")
+		for _, e := range list(group, "lbendpoints") {
+			address := addressText(field(field(e, "endpoint"), "address"))
+			one := map[string]any{
+				"weight": number(e, "loadbalancingweight", "1"), "locality": locality, "priority": number(group, "priority", "0"),
+				"localityWeight": number(group, "loadbalancingweight", "0"), // Envoy shows 0 where none was sent
+				"health":         cmp.Or(health(address, e), healthy),
+			}
+			for out[address] != nil {
+				address += " again"
+			}
+			out[address] = one
+		}
+	}
+	return out
+}
+
+// number returns a number as it is compared.
+func number(of any, name, unset string) string {
+	text, _ := field(of, name).(string)
+	return cmp.Or(text, unset)
+}
+
+// addressText returns an address for people; a decoded one, as normal returns it.
+func addressText(address any) string {
+	socket, pipe := field(address, "socketaddress"), field(address, "pipe")
+	host, _ := field(socket, "address").(string)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if host != "" {
+		return host + ":" + number(socket, "portvalue", "0")
+	}
+	if path, _ := field(pipe, "path").(string); path != "" {
+		return path
+	}
+	return shown(address)
+}
+
+// marks compares the certificates and roots of two secrets. A discovery of an older version does not tell them.
+func marks(sent, has any) (out []string) {
+	for _, part := range []string{"certificate", "roots"} {
+		one, other := field(sent, part), field(has, part)
+		if one == nil || number(one, "sha256", "") == number(other, "sha256", "") {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: sent %s, Envoy has %s", part, markText(one), markText(other)))
+	}
+	return out
+}
+
+func markText(mark any) string {
+	sum := number(mark, "sha256", "")
+	if sum == "" {
+		return "nothing"
+	}
+	text := "sha256 " + sum[:min(len(sum), 16)]
+	if serial := number(mark, "serial", ""); serial != "" {
+		text = fmt.Sprintf("serial number %s until %s, %s", serial, number(mark, "until", "?"), text)
+	}
+	return text
 }

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/retry"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/internal/retry"
 )
 
 // A source that fails is started again after firstDelay, then twice as long each time, up to lastDelay: so a registry

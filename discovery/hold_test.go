@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // All objects of a kind that go in one update are held, of whatever source; those that go one by one are deleted by somebody.

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // recalled returns a state that was started at the epoch with what its sources had twelve minutes before.

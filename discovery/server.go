@@ -12,9 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
-	"golang.org/x/sync/errgroup"
 )
 
 // Pusher sends each new mesh to the proxies. One goroutine at a time uses it.

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	"go.uber.org/goleak"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

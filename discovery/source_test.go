@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // The lines of a source repeat what a registry sent, without control characters, and not at any length.

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestDue(t *testing.T) {

@@ -6,12 +6,13 @@ import (
 	"os"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/agent/proxy"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/node"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // given holds the command line of a command that uses all of a proxy's settings, as text.

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/internal/logger"
-	"golang.org/x/sys/unix"
 )
 
 // The main goroutine keeps the process's main thread, which ends with the process and not before: Envoy's

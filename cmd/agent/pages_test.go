@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/internal/golden"
 	"github.com/pilotlight/pilotlight/internal/manual"
-	"github.com/spf13/pflag"
 )
 
 func TestDocs(t *testing.T) { manual.Check(t, rootCommand(command{}), "../../docs/cli") }

@@ -10,14 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/agent/client"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const requestLong = `Send a request to Envoy's admin through the agent, and print the answer's body as it comes.

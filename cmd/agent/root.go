@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 	"github.com/pilotlight/pilotlight/internal/version"
-	"github.com/spf13/cobra"
 )
 
 // flushLimit bounds the time to write the last lines.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/proxy"

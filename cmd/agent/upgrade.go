@@ -12,13 +12,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/proxy"
 	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/version"
-	"github.com/spf13/cobra"
 )
 
 const upgradeLong = `Have a running agent replace its program by another binary, under the same Envoy, and wait until that is done.

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/agent/application"
 	"github.com/pilotlight/pilotlight/agent/client"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/internal/environ"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const waitLong = `Wait until the agent's proxy is ready, for a program that needs it from its first moment.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 

@@ -5,10 +5,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
-	"github.com/spf13/cobra"
 )
 
 // addPlace adds the flags that name an authority to a command and those below it, which then find it in the place.

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/plane"
@@ -16,7 +18,6 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 	"github.com/pilotlight/pilotlight/internal/version"
-	"github.com/spf13/cobra"
 )
 
 func main() {

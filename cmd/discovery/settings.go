@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -16,7 +18,6 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/setting"
-	"github.com/spf13/cobra"
 )
 
 // settings are the settings of the command serve, by pilot-discovery's names.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
@@ -17,7 +19,6 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
-	"github.com/spf13/cobra"
 )
 
 // storeFlags name the store of objects for apply, get and delete: a directory, or an API server.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/validation"
 )

@@ -14,8 +14,9 @@ import (
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"github.com/pilotlight/pilotlight/discovery/xds"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // listenerFor returns the listener of a connection, and the one that accepted it before, if another did: one that passes

@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 	"github.com/pilotlight/pilotlight/node"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Question is what is asked about one request.

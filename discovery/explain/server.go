@@ -13,6 +13,7 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )

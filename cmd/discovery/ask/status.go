@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/discovery/debugclient"
 	"github.com/pilotlight/pilotlight/discovery/proxystatus"
 	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Door is what the help of a command says about the way to a discovery that runs elsewhere.

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight/pilotlight/discovery/debugclient"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
-	"github.com/spf13/cobra"
 )
 
 // Way is how a discovery is reached: on this host, or elsewhere at its secure port.

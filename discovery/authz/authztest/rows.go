@@ -9,9 +9,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	security "istio.io/api/security/v1beta1"
+
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	security "istio.io/api/security/v1beta1"
 )
 
 // Row is some policies of the namespace shop, and requests with what becomes of them.

@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pilotlight/pilotlight/discovery/model"
 	security "istio.io/api/security/v1beta1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A second policy of a name is sent with the first, in another file or document, sound or not, until it is gone.

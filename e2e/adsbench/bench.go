@@ -1,12 +1,51 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "adsbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	roles := map[string]func([]string) error{"server": runServer, "floor": runFloor, "fleet": runFleet, "ca": runAuthority}
+	if len(args) > 0 && roles[args[0]] != nil {
+		return roles[args[0]](args[1:])
+	}
+	flags := flag.NewFlagSet("adsbench", flag.ExitOnError)
+	var b bench
+	flags.IntVar(&b.services, "services", 100, "services of the mesh")
+	flags.IntVar(&b.endpoints, "endpoints", 10, "endpoints of each")
+	flags.IntVar(&b.proxies, "proxies", 100, "simulated Envoys")
+	flags.IntVar(&b.namespaces, "namespaces", 1, "that services and proxies are in, in turn: each has a view of its own")
+	flags.IntVar(&b.runs, "runs", 1, "runs of each variant; medians and ranges are printed")
+	flags.IntVar(&b.changes, "changes", 3, "changes of each sort in a run")
+	flags.DurationVar(&b.debounce, "debounce", 100*time.Millisecond, "of the server: the least time from one push to the next; a change after that is pushed at once")
+	flags.DurationVar(&b.storm, "storm", 10*time.Second, "how long to change an endpoint ten times a second; 0s to leave that out")
+	flags.DurationVar(&b.rest, "rest", 30*time.Second, "how long a server has to give back memory by itself before it is measured; 0s to leave that out")
+	flags.StringVar(&b.only, "variant", "", "sotw or delta; both when empty")
+	flags.StringVar(&b.profile, "profile", "", "write CPU profiles of the server to files that begin so")
+	flags.IntVar(&b.many, "many", 10_000, "services of the mesh in which three proxies are told of one endpoint; 0 to leave that out")
+	flags.BoolVar(&b.cold, "cold", false, "measure the first configuration only: a run takes some seconds")
+	growth := flags.Bool("growth", false, "measure three sizes of each dimension and fit a line, instead")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *growth {
+		return b.growth()
+	}
+	return b.table()
+}
 
 type bench struct {
 	services, endpoints, proxies, namespaces, runs, changes int
@@ -100,4 +139,85 @@ func freePort() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// growth prints the cost of a further proxy and of a further service.
+func (b *bench) growth() error {
+	for _, variant := range b.variants() {
+		for _, d := range []struct {
+			name string
+			size *int
+		}{{"proxies", &b.proxies}, {"services", &b.services}} {
+			if err := b.fit(variant, d.name, d.size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) fit(variant, name string, size *int) error {
+	full := *size
+	defer func() { *size = full }()
+	fmt.Printf("\n%s, %s\n", variant, name)
+	var xs, cpu, rss, last []float64
+	for _, part := range []int{4, 2, 1} {
+		*size = full / part
+		s := &script{bench: b, variant: variant}
+		if err := s.once(); err != nil {
+			return err
+		}
+		xs = append(xs, float64(*size))
+		cpu = append(cpu, s.values["server CPU of that, s"]*1000)
+		rss = append(rss, s.values["settled RSS, MB"]*1024)
+		last = append(last, s.values["endpoint → last ACK, ms"])
+		fmt.Printf("  %5d: %s\n", *size, strings.Join([]string{
+			fmt.Sprintf("CPU %.2f s", s.values["server CPU of that, s"]), fmt.Sprintf("RSS %.0f MB", s.values["settled RSS, MB"]),
+			fmt.Sprintf("endpoint → last ACK %.0f ms", last[len(last)-1]),
+		}, ", "))
+	}
+	for _, line := range []struct {
+		what string
+		ys   []float64
+	}{{"ms of CPU", cpu}, {"kB of RSS", rss}, {"ms of latency", last}} {
+		slope, at := fitLine(xs, line.ys)
+		fmt.Printf("  a further one costs %.3g %s, beside %.3g\n", slope, line.what, at)
+	}
+	return nil
+}
+
+// once is the first configuration and one change.
+func (s *script) once() (err error) {
+	if s.target, err = freePort(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "adsbench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := s.write(dir); err != nil {
+		return err
+	}
+	if err := s.serve(); err != nil {
+		return err
+	}
+	defer s.server.stop()
+	if err := s.first(); err != nil {
+		return err
+	}
+	defer s.fleet.stop()
+	s.set("settled RSS, MB", float64(s.settled())/mebibyte)
+	return s.change("endpoint", eds, "endpoint")
+}
+
+// fitLine is the line of the least squares.
+func fitLine(xs, ys []float64) (slope, at float64) {
+	var sx, sy, sxx, sxy float64
+	n := float64(len(xs))
+	for i, x := range xs {
+		sx, sy, sxx, sxy = sx+x, sy+ys[i], sxx+x*x, sxy+x*ys[i]
+	}
+	slope = (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	return slope, (sy - slope*sx) / n
 }

@@ -8,8 +8,14 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // Backend is an HTTP server whose answer describes the request.
@@ -77,4 +83,41 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Endpoint is the backend as a ServiceEntry lists it.
 func (b *Backend) Endpoint(rest string) string {
 	return fmt.Sprintf("{address: %s, ports: {http: %d}, labels: {version: %s}%s}", b.IP, b.Port, b.Name, rest)
+}
+
+// Service declares a host on HTTP port 80 with these backends as its endpoints.
+func (w *World) Service(host string, backends ...*Backend) {
+	w.T.Helper()
+	var endpoints []string
+	for _, b := range backends {
+		endpoints = append(endpoints, b.Endpoint(""))
+	}
+	w.ServiceOf(host, "HTTP", endpoints...)
+}
+
+// ServiceOf declares a host at port 80 of a protocol, with endpoints as a ServiceEntry lists them.
+func (w *World) ServiceOf(host, protocol string, endpoints ...string) {
+	w.T.Helper()
+	w.Apply("ServiceEntry "+host, fmt.Sprintf("hosts: [%s]\nlocation: MESH_INTERNAL\nresolution: STATIC\nports: [{number: 80, name: http, protocol: %s}]\nendpoints: [%s]",
+		host, protocol, strings.Join(endpoints, ", ")))
+}
+
+// HealthServer starts a gRPC server that is healthy, until the test ends, and returns its host:port.
+func HealthServer(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -112,4 +115,120 @@ func Envoy() string {
 		return target
 	}
 	return path
+}
+
+// Build builds programs from this tree as they are shipped, and puts them into dir. The linked files are kept in run/e2e, so
+// that only the first of several test binaries links them; a lock makes the others wait for it.
+func Build(dir string, packages ...string) error { return BuildTagged(dir, "", packages...) }
+
+// BuildTagged is Build with a further build tag.
+func BuildTagged(dir, tag string, packages ...string) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(root, "run", "e2e", tag)
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(root, "run", "e2e.lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	argv := []string{"build", "-trimpath", "-tags", "grpcnotrace," + tag, "-ldflags", "-s -w", "-o", kept + "/"}
+	command := exec.Command("go", append(argv, packages...)...)
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w:\n%s", err, output)
+	}
+	for _, name := range packages {
+		name = filepath.Base(name)
+		if err := place(filepath.Join(kept, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place links a program to another path, or copies it where that is on another file system.
+func place(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	if output, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w: %s", from, err, output)
+	}
+	return nil
+}
+
+// IstioModule returns the directory of the module of Istio that e2e/wire pins: its tests read Istio's own tables there.
+func IstioModule(t testing.TB) string {
+	t.Helper()
+	list := exec.Command("go", "list", "-f", "{{.Module.Dir}}", "istio.io/istio/pilot/cmd/pilot-agent")
+	list.Dir = Path("e2e", "wire", "istio")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Java is the beginning of a command that starts a small Java program, which leaves nothing in the machine's directory for temporary files.
+func Java(t testing.TB) []string {
+	return []string{"java", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.io.tmpdir=" + t.TempDir()}
+}
+
+// Selection is a row of the table that says which Pods get a sidecar.
+type Selection struct {
+	Namespace, Pod map[string]string // labels
+	Injected       bool
+}
+
+// Selections reads that table: tests compare the selectors of the webhooks, the injector and a real API server with it.
+func Selections() (out []Selection, err error) {
+	path := Path("discovery", "inject", "testdata", "selection.txt")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var pods []map[string]string
+	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		words := strings.Fields(strings.TrimPrefix(line, "#"))
+		if strings.HasPrefix(line, "#") {
+			pods = nil
+			for _, word := range words { // the last line with # counts
+				pods = append(pods, labelsOf(word))
+			}
+			continue
+		}
+		if len(words) != len(pods)+1 {
+			return nil, fmt.Errorf("%s:%d: has %d words, want %d", path, n+1, len(words), len(pods)+1)
+		}
+		for i, word := range words[1:] {
+			if word != "yes" && word != "no" {
+				return nil, fmt.Errorf("%s:%d: is %q, want yes or no", path, n+1, word)
+			}
+			out = append(out, Selection{labelsOf(words[0]), pods[i], word == "yes"})
+		}
+	}
+	if len(out) < 30 {
+		return nil, fmt.Errorf("%s: has %d cases", path, len(out))
+	}
+	return out, nil
+}
+
+func labelsOf(word string) map[string]string {
+	names := strings.NewReplacer("i=", "istio-injection=", "r=", "istio.io/rev=", "s=", "sidecar.istio.io/inject=")
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(word, ",") {
+		if name, value, found := strings.Cut(names.Replace(pair), "="); found {
+			out[name] = value
+		}
+	}
+	return out
 }

@@ -1,9 +1,12 @@
 package fill
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
+	"sort"
 	"text/template"
 )
 
@@ -169,4 +172,210 @@ func slice(args ...any) (any, error) {
 	default:
 		return plain(v.Slice3(at[0], at[1], at[2])), nil
 	}
+}
+
+var (
+	errTypes   = errors.New("incompatible types for comparison")
+	errNoOrder = errors.New("invalid type for comparison")
+)
+
+// eq reports whether the first argument equals any other.
+func eq(args ...any) (any, error) {
+	if len(args) < 2 {
+		return nil, errors.New("missing argument for comparison")
+	}
+	for _, other := range args[1:] {
+		if same, err := equal(args[0], other); same || err != nil {
+			return same, err
+		}
+	}
+	return false, nil
+}
+
+// equal compares two values. Numbers of all integer types compare by value, those of other kinds with their own only.
+func equal(a, b any) (bool, error) {
+	v, w := reflect.ValueOf(a), reflect.ValueOf(b)
+	if order, err := compare(v, w); err == nil {
+		return order == 0, nil
+	}
+	switch {
+	case !v.IsValid() || !w.IsValid():
+		return empty(v) && empty(w), nil
+	case v.Kind() == reflect.Bool && w.Kind() == reflect.Bool:
+		return v.Bool() == w.Bool(), nil
+	case v.CanComplex() && w.CanComplex():
+		return v.Complex() == w.Complex(), nil
+	case basic(v) || basic(w):
+		return false, errTypes
+	case v.Type() != w.Type():
+		return false, errTypes
+	case !v.Comparable() || !w.Comparable():
+		if empty(v) || empty(w) {
+			return empty(v) && empty(w), nil
+		}
+		return false, fmt.Errorf("non-comparable type %T: %v", a, v.Type())
+	default:
+		return a == b, nil
+	}
+}
+
+// empty reports whether a value is nil.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+func basic(v reflect.Value) bool {
+	return v.Kind() == reflect.Bool || v.Kind() == reflect.String || v.CanInt() || v.CanUint() || v.CanFloat() || v.CanComplex()
+}
+
+func less(a, b any) (bool, error) {
+	order, err := compare(reflect.ValueOf(a), reflect.ValueOf(b))
+	return order < 0, err
+}
+
+func lessOrEqual(a, b any) (bool, error) {
+	order, err := compare(reflect.ValueOf(a), reflect.ValueOf(b))
+	return order <= 0, err
+}
+
+// compare orders two texts or two numbers.
+func compare(v, w reflect.Value) (int, error) {
+	switch {
+	case v.Kind() == reflect.String && w.Kind() == reflect.String:
+		return cmp.Compare(v.String(), w.String()), nil
+	case v.CanFloat() && w.CanFloat():
+		return cmp.Compare(v.Float(), w.Float()), nil
+	case v.CanInt() && w.CanInt():
+		return cmp.Compare(v.Int(), w.Int()), nil
+	case v.CanUint() && w.CanUint():
+		return cmp.Compare(v.Uint(), w.Uint()), nil
+	case v.CanInt() && w.CanUint():
+		if v.Int() < 0 {
+			return -1, nil
+		}
+		return cmp.Compare(uint64(v.Int()), w.Uint()), nil
+	case v.CanUint() && w.CanInt():
+		order, err := compare(w, v)
+		return -order, err
+	case basic(v) && basic(w):
+		return 0, errTypes
+	default:
+		return 0, errNoOrder
+	}
+}
+
+// indirect follows pointers and interfaces to a value; the zero Value for nil.
+func indirect(value any) reflect.Value {
+	v := reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	return v
+}
+
+// truth reports whether a value counts as true: it is not false, 0, nil or empty.
+func truth(value any) bool {
+	is, _ := template.IsTrue(value)
+	return is
+}
+
+// plain returns what a reflect.Value holds; nil for the zero one.
+func plain(v reflect.Value) any {
+	if !v.IsValid() {
+		return nil
+	}
+	return v.Interface()
+}
+
+// field returns a field of a struct, or an entry of a map.
+func field(value any, name string) (any, error) {
+	v := indirect(value)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return nil, fmt.Errorf("nil data; no entry for key %q", name)
+	case reflect.Struct:
+		at, found := v.Type().FieldByName(name)
+		switch {
+		case !found:
+		case !at.IsExported():
+			return nil, fmt.Errorf("%s is an unexported field of struct type %T", name, value)
+		default:
+			f, err := v.FieldByIndexErr(at.Index)
+			if err != nil {
+				return nil, err
+			}
+			return plain(f), nil
+		}
+	case reflect.Map:
+		key := reflect.ValueOf(name)
+		if key.Type().AssignableTo(v.Type().Key()) {
+			entry := v.MapIndex(key)
+			if !entry.IsValid() {
+				return nil, fmt.Errorf("map has no entry for key %q", name)
+			}
+			return plain(entry), nil
+		}
+	}
+	return nil, fmt.Errorf("can't evaluate field %s in type %T", name, value)
+}
+
+// elementsOf returns the elements of a value with their keys, those of a map ordered by key. keyed is false for a number,
+// whose elements have none.
+func elementsOf(value any) (elements iter.Seq2[any, any], keyed bool, err error) {
+	v := indirect(value)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return func(func(any, any) bool) {}, true, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return func(yield func(any, any) bool) {
+			for i := range v.Seq() {
+				if !yield(nil, plain(i)) {
+					return
+				}
+			}
+		}, false, nil
+	case reflect.Slice, reflect.Array:
+		return func(yield func(any, any) bool) {
+			for i := range v.Len() {
+				if !yield(i, plain(v.Index(i))) {
+					return
+				}
+			}
+		}, true, nil
+	case reflect.Map:
+		keys, err := sorted(v)
+		return func(yield func(any, any) bool) {
+			for _, key := range keys {
+				if !yield(plain(key), plain(v.MapIndex(key))) {
+					return
+				}
+			}
+		}, true, err
+	default:
+		return nil, false, fmt.Errorf("range can't iterate over %v", value)
+	}
+}
+
+// sorted returns the keys of a map, which are texts or numbers, in their order.
+func sorted(v reflect.Value) ([]reflect.Value, error) {
+	keys := v.MapKeys()
+	switch key := v.Type().Key(); {
+	case key.Kind() == reflect.String:
+		sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
+	case reflect.Zero(key).CanInt():
+		sort.Slice(keys, func(i, j int) bool { return keys[i].Int() < keys[j].Int() })
+	case reflect.Zero(key).CanUint():
+		sort.Slice(keys, func(i, j int) bool { return keys[i].Uint() < keys[j].Uint() })
+	default:
+		return nil, fmt.Errorf("range can't iterate over a map of keys of type %s, want texts or numbers", key)
+	}
+	return keys, nil
 }

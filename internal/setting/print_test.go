@@ -1,6 +1,9 @@
 package setting
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestPasswordsOfURLsAreMasked(t *testing.T) {
 	for value, want := range map[string]string{
@@ -17,5 +20,17 @@ func TestPasswordsOfURLsAreMasked(t *testing.T) {
 		if got := masked(value); got != want {
 			t.Errorf("%s: printed is %s, want %s", value, got, want)
 		}
+	}
+}
+
+func TestWriteColumns(t *testing.T) {
+	var out strings.Builder
+	rows := [][]string{{"a", "bb", "last"}, {"äöü", "", "longer than all"}, {"one"}, {"x", "end"}}
+	if err := WriteColumns(&out, 2, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := "a    bb  last\näöü      longer than all\none\nx    end\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }

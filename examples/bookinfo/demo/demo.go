@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -205,4 +208,140 @@ func (d *demo) cleanUp() error {
 		err = errors.Join(err, os.RemoveAll(d.ca))
 	}
 	return err
+}
+
+// ingress is the gateway that has the page where the sidecars take mutual TLS alone.
+const ingress = "ingress"
+
+// token is a command that prints a join token, and the file for it.
+type token struct {
+	argv []string
+	file string
+}
+
+func (o options) caDir() string { return filepath.Join(o.run, "ca") }
+
+func (o options) tokenFile(account string) string { return filepath.Join(o.caDir(), account+".token") }
+
+// tokens are those of the accounts, one for all instances of a service.
+func (o options) joinTokens() (out []token) {
+	for i, w := range workloads {
+		if i == 0 || workloads[i-1].app != w.app {
+			out = append(out, o.token(w.app))
+		}
+	}
+	return append(out, o.token(ingress))
+}
+
+func (o options) token(account string) token {
+	return token{[]string{
+		filepath.Join(o.bin, "discovery"), "token", "create", "--namespace", "default", "--service-account", account, "--caDir", o.caDir(),
+	}, o.tokenFile(account)}
+}
+
+func (o options) gateway() spec {
+	return o.proxy(len(workloads), "router", ingress, ingress, fmt.Sprintf(`{"app":%q}`, ingress))
+}
+
+// makeTokens runs the commands, once discovery has made the authority.
+func makeTokens(ctx context.Context, tokens []token) error {
+	for _, t := range tokens {
+		command := exec.CommandContext(ctx, t.argv[0], t.argv[1:]...)
+		var stderr bytes.Buffer
+		command.Stderr = &stderr
+		text, err := command.Output()
+		if err != nil {
+			return fmt.Errorf("make %s: %w: %s", t.file, err, stderr.Bytes())
+		}
+		if err := os.WriteFile(t.file, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strict is what to try with the policies, nil where there are none.
+func (d *demo) strict() (map[string]string, error) {
+	if !d.mtls {
+		return nil, nil
+	}
+	policy, err := locate(filepath.Join(d.plan.config, "policies.yaml"), "principals:")
+	return map[string]string{
+		"Reviews": fmt.Sprintf("http://%s:%d/reviews/0", d.ip(2), servicePort), "Policy": policy,
+		"Details": loopback(outboundPort + 1 + d.offset), "Productpage": loopback(outboundPort + d.offset),
+	}, err
+}
+
+// process is a child that was started, and its log.
+type process struct {
+	spec
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when the child is gone and reaped; err is set by then
+	err  error
+}
+
+// start runs s with its output in run/name.log and sends it to ended when it is gone. The child has a process group of
+// its own, so that a terminal's Ctrl-C reaches the demo only, and gets SIGTERM should the demo be killed.
+func start(s spec, run string, ended chan<- *process) (*process, error) {
+	p := &process{spec: s, log: filepath.Join(run, s.name+".log"), done: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(s.argv[0], s.argv[1:]...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, s.env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+		ended <- p
+	}()
+	return p, nil
+}
+
+// stop ends the processes together: SIGTERM, then SIGKILL for those that outstay grace. It returns when all are reaped
+// and names those that had to be killed.
+func stop(processes []*process, grace time.Duration) (killed []string) {
+	for _, p := range processes {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when it is gone, which is what we want
+	}
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
+	expired := false
+	for _, p := range processes {
+		if !expired {
+			select {
+			case <-p.done:
+				continue
+			case <-timeout.C:
+				expired = true
+			}
+		}
+		select {
+		case <-p.done:
+		default:
+			_ = p.cmd.Process.Kill()
+			<-p.done
+			killed = append(killed, p.name)
+		}
+	}
+	return killed
+}
+
+// explain says how the process ended, with the last lines that it wrote.
+func (p *process) explain() error {
+	const lines = 15
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	last := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	end := bytes.Join(last[max(0, len(last)-lines):], []byte("\n"))
+	return fmt.Errorf("%s ended by itself: %v; the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, end)
 }

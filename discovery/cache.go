@@ -118,18 +118,14 @@ type cache struct {
 	cacheOf[model.Update, model.Group]
 	census *model.Census // of its groups
 
-	// held are groups that the source no longer has, or has less of, each with what it has of it. They are served until a
-	// deadline: so many were removed at once that it may be an accident.
-	held                 map[string]model.Group
-	heldSince, heldUntil time.Time // zero for no hold
-	lost                 string    // what they are, such as "9 of 10 hosts"
+	held hold
 
 	stranded map[string]bool // policies that the source no longer has, since it is left without any object: see Update.Emptied
 
 	leaving map[string]time.Time // groups that the source no longer has, until when they are served: see linger
 
-	memory
-	kept
+	memory memory
+	kept   kept
 
 	broken broken
 }
@@ -138,7 +134,7 @@ func newCache() *cache {
 	census := model.NewCensus()
 	return &cache{
 		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}, count: census.Count}, census: census,
-		held: map[string]model.Group{}, stranded: map[string]bool{}, leaving: map[string]time.Time{},
+		held: newHold(), stranded: map[string]bool{}, leaving: map[string]time.Time{},
 		broken: broken{keys: map[string]bool{}, changed: true},
 	}
 }
@@ -161,20 +157,19 @@ func (c *cache) remove(name string) {
 // report returns the source's status.
 func (c *cache) report() SourceStatus {
 	out := c.cacheOf.report()
-	if out.Held = len(c.held); out.Held > 0 {
-		out.Lost, out.Since, out.Until = c.lost, c.heldSince, c.heldUntil
+	if out.Held = len(c.held.groups); out.Held > 0 {
+		out.Lost, out.Since, out.Until = c.held.lost, c.held.since, c.held.until
 	}
 	out.Stranded = len(c.stranded)
-	if c.remembered() {
-		out.Remembered, out.RememberedAt, out.Age = len(c.old), c.at, c.age.Round(time.Second).String()
+	if c.memory.remembered() {
+		out.Remembered, out.RememberedAt = len(c.memory.old), c.memory.at
+		out.Age = c.memory.age.Round(time.Second).String()
 	}
 	return out
 }
 
 // forget forgets which groups are held. They are served until something else removes them.
-func (c *cache) forget() {
-	c.held, c.heldSince, c.heldUntil, c.lost = map[string]model.Group{}, time.Time{}, time.Time{}, ""
-}
+func (c *cache) forget() { c.held = newHold() }
 
 // toKeep returns what is kept of the source for the next start.
 func (c *cache) toKeep() map[string]model.Group {

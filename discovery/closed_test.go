@@ -44,10 +44,10 @@ func TestClosedPolicies(t *testing.T) {
 	if m, _ := s.flush(epoch); len(m.Objects()) > 0 {
 		t.Errorf("of a policy that is gone there is %+v", m.Objects())
 	}
-	if !slices.ContainsFunc(s.messages, func(m message) bool {
+	if !slices.ContainsFunc(s.journal.messages, func(m message) bool {
 		return m.text == "malformed policy, which has no earlier form, keeps out whom it could have named"
 	}) {
-		t.Errorf("it is not told: %+v", s.messages)
+		t.Errorf("it is not told: %+v", s.journal.messages)
 	}
 }
 

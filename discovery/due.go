@@ -20,15 +20,44 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	if !s.pushed && !s.complete() {
 		return time.Time{}, false
 	}
-	due := s.lastPush.Add(max(d.After, pauseFactor*s.pushTime))
-	if ceiling := s.firstChange.Add(d.Max); due.After(ceiling) {
+	return s.pushes.due(d)
+}
+
+// pushTimes are the times that pushes are paced by.
+type pushTimes struct {
+	last        time.Time     // when the last push ended
+	build       time.Duration // how long its mesh took to make
+	whole       time.Duration // how long the whole push took
+	firstChange time.Time     // of the changes that are not pushed yet; zero without any
+}
+
+// due returns when to push; false if nothing changed.
+func (p *pushTimes) due(d Debounce) (time.Time, bool) {
+	due := p.last.Add(max(d.After, pauseFactor*p.whole))
+	if ceiling := p.firstChange.Add(d.Max); due.After(ceiling) {
 		due = ceiling
 	}
-	if due.Before(s.firstChange) {
-		due = s.firstChange
+	if due.Before(p.firstChange) {
+		due = p.firstChange
 	}
-	return due, !s.firstChange.IsZero()
+	return due, !p.firstChange.IsZero()
 }
+
+// markChange records that there is something to push, since now if there was nothing before.
+func (p *pushTimes) markChange(now time.Time) {
+	if p.firstChange.IsZero() {
+		p.firstChange = now
+	}
+}
+
+// record records when a push began and ended. recordOffer adds the time that the proxies take.
+func (p *pushTimes) record(began, ended time.Time) {
+	p.last, p.build = ended, ended.Sub(began)
+	p.recordOffer(0)
+}
+
+// recordOffer records how long it took to offer the last push to every proxy.
+func (p *pushTimes) recordOffer(offering time.Duration) { p.whole = p.build + offering }
 
 func (c *cache) onlySources() bool {
 	if c.feed == nil {
@@ -59,13 +88,13 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 		if t.pending() {
 			sooner(t.deadline)
 		}
-		sooner(t.heldUntil)
+		sooner(t.held.until)
 		for _, until := range t.leaving {
 			sooner(until)
 		}
 		sooner(s.keepDue(t))
 	}
-	for _, until := range s.lacking {
+	for _, until := range s.lacking.until {
 		sooner(until)
 	}
 	return at, ok
@@ -80,29 +109,24 @@ func (s *state) expire(now time.Time) {
 			switch {
 			case s.awaits(c):
 				text = "source has not synced in time, discovery is not ready without it"
-			case c.remembered():
+			case c.memory.remembered():
 				text = "source has not synced in time, discovery goes on with what it had before the start"
 			}
-			s.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync,
+			s.journal.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync,
 				"reason", cmp.Or(c.status.Error, "it has named no fault: it has not sent all that it knows"))
 			if !s.pushed {
-				s.markChange(now)
+				s.pushes.markChange(now)
 			}
 		}
 		s.leaveAll(name, c, now)
 		s.endHold(name, c, now)
-		s.endLack(name, now)
+		if s.lacking.over(name, now) && s.lacking.forgo(name) {
+			s.pushes.markChange(now)
+			s.journal.log(slog.LevelError, "proxies that come back get what there is without a source, for the time is over",
+				"source", name)
+		}
 	}
 }
-
-// recordPush records when a push began and ended. recordPushTime adds the time that the proxies take.
-func (s *state) recordPush(began, ended time.Time) {
-	s.lastPush, s.buildTime = ended, ended.Sub(began)
-	s.recordPushTime(0)
-}
-
-// recordPushTime records how long it took to offer the last push to every proxy.
-func (s *state) recordPushTime(offering time.Duration) { s.pushTime = s.buildTime + offering }
 
 // maxKeys is how many keys of a change are named.
 const maxKeys = 16
@@ -114,13 +138,14 @@ func (s *state) flush(now time.Time) (*model.Mesh, model.Change) {
 		keys = append(keys, key.String())
 	}
 	slices.Sort(keys)
-	change := model.Change{Since: s.firstChange, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
+	named := slices.Clone(keys[:min(len(keys), maxKeys)])
+	change := model.Change{Since: s.pushes.firstChange, Count: len(keys), Keys: named}
 	if !s.pushed {
 		s.recordUnknown(now)
 	}
-	s.firstChange, s.pushed = time.Time{}, true
+	s.pushes.firstChange, s.pushed = time.Time{}, true
 	s.mesh = s.next()
-	s.mesh.Lacks, s.mesh.Forgone = s.lacks(), len(s.forgone) > 0
+	s.mesh.Lacks, s.mesh.Forgone = s.lacking.names(), len(s.lacking.forgone) > 0
 	clear(s.changed)
 	return s.mesh, change
 }
@@ -130,10 +155,16 @@ func (s *state) recordUnknown(now time.Time) {
 	s.unknown = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
-		if c.feed == nil || c.settled || c.remembered() {
+		if c.feed == nil || c.settled || c.memory.remembered() {
 			continue
 		}
-		s.lack(name, now)
+		until := time.Time{}
+		if s.patience.Recall > 0 {
+			until = now.Add(s.patience.Recall)
+		}
+		s.lacking.until[name] = until
+		s.journal.log(slog.LevelError, "nothing is known of a source: proxies that come back keep what they have, others are served without it", "source", name,
+			"until", until, "sooner", releaseCommand(name))
 		if _, open := c.feed.source.(OpenRegistry); !open {
 			s.unknown[name] = true
 		}
@@ -211,7 +242,7 @@ func (s stance) waits() bool {
 func (c *cache) stance() stance {
 	return stance{
 		required: c.required, whole: c.whole(), settled: c.settled, late: c.status.Late,
-		remembered: c.remembered(), faulty: !c.failed.IsZero() || len(c.faults) > 0,
+		remembered: c.memory.remembered(), faulty: !c.failed.IsZero() || len(c.faults) > 0,
 	}
 }
 
@@ -230,7 +261,7 @@ func (s *state) complete() bool {
 		switch {
 		case s.awaits(c):
 			return false
-		case c.settled || c.remembered():
+		case c.settled || c.memory.remembered():
 			synced = synced || !c.onlySettings() && !c.onlySources()
 		case c.status.Late:
 			late = true

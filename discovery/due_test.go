@@ -54,7 +54,7 @@ func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 	if lines := strings.Join(b.Lines(), "\n"); !b.Awaited || !b.Required || !strings.Contains(lines, "discovery is not ready without it") {
 		t.Errorf("it is %+v: %s", b, lines)
 	}
-	if last := s.messages[len(s.messages)-1]; last.text != "source has not synced in time, discovery is not ready without it" {
+	if last := s.journal.messages[len(s.journal.messages)-1]; last.text != "source has not synced in time, discovery is not ready without it" {
 		t.Errorf("logged is %q", last.text)
 	} else if reason := last.args[len(last.args)-1]; reason != "it has named no fault: it has not sent all that it knows" {
 		t.Errorf("the reason is %q", reason)

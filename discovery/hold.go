@@ -12,11 +12,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
+// hold is of groups that a source no longer has, or has less of. They are served until a deadline: so many were removed
+// at once that it may be an accident.
+type hold struct {
+	groups       map[string]model.Group // what the source has of each
+	since, until time.Time              // zero for no hold
+	lost         string                 // what they are, such as "9 of 10 hosts"
+}
+
+func newHold() hold { return hold{groups: map[string]model.Group{}} }
+
 // goes reports whether a group that a source sends takes away what is served: the record is gone, or the registry no
 // longer lists a part of it.
 func (c *cache) goes(key string, now model.Group) bool {
 	before, had := c.groups[key]
-	_, held := c.held[key]
+	_, held := c.held.groups[key]
 	switch {
 	case !had || now.Malformed():
 		return false
@@ -61,11 +71,11 @@ func (s *state) strand(name string, c *cache, going map[string]model.Group, now 
 			continue
 		}
 		c.stranded[key] = true
-		c.resend(key, model.Group{}) // it is no longer of before the start
+		c.memory.resend(key, model.Group{}) // it is no longer of before the start
 	}
 	if len(c.stranded) > before {
-		c.dirty(now)
-		s.log(slog.LevelError, "source is left without any object, its policies count until they are back", "source", name,
+		c.kept.dirty(now)
+		s.journal.log(slog.LevelError, "source is left without any object, its policies count until they are back", "source", name,
 			"policies", len(c.stranded), "sooner", releaseCommand(name))
 	}
 	return rest
@@ -77,14 +87,14 @@ func (s *state) hold(name string, c *cache, going map[string]model.Group, lost s
 	if lost == "" {
 		return false
 	}
-	maps.Copy(c.held, going)
+	maps.Copy(c.held.groups, going)
 	level := slog.LevelWarn
-	if c.heldUntil.IsZero() {
-		level, c.heldSince, c.heldUntil = slog.LevelError, now, now.Add(s.patience.Wipe)
+	if c.held.until.IsZero() {
+		level, c.held.since, c.held.until = slog.LevelError, now, now.Add(s.patience.Wipe)
 	}
-	c.lost = lost
-	s.log(level, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
-		"groups", len(c.held), "until", c.heldUntil, "sooner", releaseCommand(name))
+	c.held.lost = lost
+	s.journal.log(level, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
+		"groups", len(c.held.groups), "until", c.held.until, "sooner", releaseCommand(name))
 	return true
 }
 
@@ -101,10 +111,10 @@ func (s *state) replaceAll(name string, c *cache, groups map[string]model.Group,
 
 // replace makes a group what its source has sent.
 func (s *state) replace(c *cache, name, key string, group model.Group, now time.Time) {
-	delete(c.held, key)
+	delete(c.held.groups, key)
 	delete(c.stranded, key)
 	delete(c.leaving, key)
-	c.resend(key, group)
+	c.memory.resend(key, group)
 	c.breaks(key, group)
 	if before, changed := c.take(key, group); changed {
 		s.markGroup(c, groupKey{name, key}, before, now)
@@ -118,7 +128,7 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 		return ""
 	}
 	var losses model.Losses
-	if len(c.held) > 0 {
+	if len(c.held.groups) > 0 {
 		losses.Lapsed()
 	}
 	add := func(key string, next model.Group) {
@@ -129,7 +139,7 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 	for key, next := range going {
 		add(key, next)
 	}
-	for key, next := range c.held {
+	for key, next := range c.held.groups {
 		if _, again := going[key]; !again {
 			add(key, next)
 		}
@@ -145,35 +155,40 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 
 // letGo ends a hold: the groups become what their source has of them.
 func (s *state) letGo(name string, c *cache, now time.Time) {
-	held := c.held
+	held := c.held.groups
 	c.forget()
 	s.replaceAll(name, c, held, now)
 }
 
 // release ends the hold of a source, and the wait of proxies for it, because an operator asks for it.
 func (s *state) release(name string, now time.Time) {
-	if c := s.sources[name]; c != nil && len(c.held) > 0 {
-		s.log(slog.LevelWarn, "groups are no longer held, as an operator has asked", "source", name, "lost", c.lost, "groups", len(c.held))
+	if c := s.sources[name]; c != nil && len(c.held.groups) > 0 {
+		s.journal.log(slog.LevelWarn, "groups are no longer held, as an operator has asked",
+			"source", name, "lost", c.held.lost, "groups", len(c.held.groups))
 		s.letGo(name, c, now)
 	}
 	if c := s.sources[name]; c != nil && len(c.stranded) > 0 {
-		s.log(slog.LevelWarn, "policies of a source without any object are removed, as an operator has asked", "source", name, "policies", len(c.stranded))
+		s.journal.log(slog.LevelWarn, "policies of a source without any object are removed, as an operator has asked",
+			"source", name, "policies", len(c.stranded))
 		s.replaceAll(name, c, nothingOf(slices.Sorted(maps.Keys(c.stranded))), now)
 	}
-	if s.forgo(name, now) {
-		s.log(slog.LevelWarn, "proxies that come back get what there is without a source, as an operator has asked", "source", name)
+	if s.lacking.forgo(name) {
+		s.pushes.markChange(now)
+		s.journal.log(slog.LevelWarn, "proxies that come back get what there is without a source, as an operator has asked",
+			"source", name)
 	}
 }
 
 // endHold ends the hold of a source if its time is over, or the source has all groups again.
 func (s *state) endHold(name string, c *cache, now time.Time) {
 	switch {
-	case c.heldUntil.IsZero():
-	case len(c.held) == 0:
+	case c.held.until.IsZero():
+	case len(c.held.groups) == 0:
 		c.forget()
-		s.log(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
-	case !now.Before(c.heldUntil):
-		s.log(slog.LevelError, "groups are no longer held, for the time is over", "source", name, "lost", c.lost, "groups", len(c.held))
+		s.journal.log(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
+	case !now.Before(c.held.until):
+		s.journal.log(slog.LevelError, "groups are no longer held, for the time is over",
+			"source", name, "lost", c.held.lost, "groups", len(c.held.groups))
 		s.letGo(name, c, now)
 	}
 }
@@ -185,7 +200,7 @@ const Linger = time.Second
 // `kubectl replace --force`, must not fail the requests in between. It returns false for a group that goes at once, or
 // joins those that are held.
 func (s *state) linger(c *cache, key string, group model.Group, now time.Time) bool {
-	if _, held := c.held[key]; held || !group.Empty() || s.patience.Linger <= 0 || len(c.groups[key].Services) == 0 {
+	if _, held := c.held.groups[key]; held || !group.Empty() || s.patience.Linger <= 0 || len(c.groups[key].Services) == 0 {
 		return false
 	}
 	if c.leaving[key].IsZero() {

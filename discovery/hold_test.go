@@ -229,7 +229,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("released, %d hosts are served, want 4: %+v", got, s.report("a"))
 	}
 	var said []string
-	for _, m := range s.messages {
+	for _, m := range s.journal.messages {
 		said = append(said, m.level.String()+" "+m.text)
 	}
 	if len(said) != 2 || !strings.HasPrefix(said[0], "ERROR ") || !strings.HasPrefix(said[1], "WARN ") {

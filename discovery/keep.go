@@ -73,7 +73,7 @@ func (s *state) toKeep(now time.Time, final bool) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
 		due := s.keepDue(c)
-		if due.IsZero() || now.Before(due) && (!final || c.changed.IsZero()) {
+		if due.IsZero() || now.Before(due) && (!final || c.kept.changed.IsZero()) {
 			continue
 		}
 		c.kept = kept{last: now}
@@ -121,7 +121,8 @@ func (s *state) recall(all map[string]Remembered, roster map[string]*feed, now t
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		from := all[name]
 		if roster[name] == nil && roster[s.adderOf(name)] == nil {
-			s.log(slog.LevelWarn, "groups of before the start are not used, for there is no such source", "source", name, "groups", len(from.Groups))
+			s.journal.log(slog.LevelWarn, "groups of before the start are not used, for there is no such source",
+				"source", name, "groups", len(from.Groups))
 			continue
 		}
 		c := newCache()
@@ -133,12 +134,12 @@ func (s *state) recall(all map[string]Remembered, roster map[string]*feed, now t
 			if _, changed := c.take(key, group); stranded {
 				c.stranded[key] = true
 			} else if changed {
-				c.old[key] = true
+				c.memory.old[key] = true
 			}
 		}
 		s.sources[name] = c
-		s.log(slog.LevelInfo, "groups of before the start are served until their source is whole", "source", name, "groups", len(c.old), "at", from.At,
-			"age", c.age.Round(time.Second))
+		s.journal.log(slog.LevelInfo, "groups of before the start are served until their source is whole", "source", name, "groups", len(c.memory.old), "at", from.At,
+			"age", c.memory.age.Round(time.Second))
 	}
 }
 
@@ -152,14 +153,16 @@ func (s *state) adderOf(name string) string {
 // renewed records that a source is whole: nothing of before the start is served of it any more, but what is held. A source
 // of before the start that it has not added is removed.
 func (s *state) renewed(name string, c *cache, now time.Time) {
-	if c.remembered() {
+	if c.memory.remembered() {
 		c.memory = memory{}
-		s.log(slog.LevelInfo, "source is whole, nothing of before the start is served of it any more", "source", name)
+		s.journal.log(slog.LevelInfo, "source is whole, nothing of before the start is served of it any more",
+			"source", name)
 	}
 	for _, other := range slices.Sorted(maps.Keys(s.sources)) {
-		if o := s.sources[other]; o.feed == nil && o.remembered() && s.adderOf(other) == name {
+		if o := s.sources[other]; o.feed == nil && o.memory.remembered() && s.adderOf(other) == name {
 			o.remove(other)
-			s.log(slog.LevelInfo, "source of before the start is no longer there", "source", other, "objects", o.status.Objects)
+			s.journal.log(slog.LevelInfo, "source of before the start is no longer there",
+				"source", other, "objects", o.status.Objects)
 			s.remove(other, o, nothingOf(o.ordered()), now)
 		}
 	}
@@ -187,7 +190,8 @@ func (s *state) restore(c *cache, key string, group model.Group, now time.Time) 
 	}
 	if form, kept := s.lastGood.Form(c.feed.name, key); kept {
 		s.replace(c, c.feed.name, key, form, now)
-		s.log(slog.LevelInfo, "a broken record is served in its last good form, which was kept before this start", "source", c.feed.name, "record", key)
+		s.journal.log(slog.LevelInfo, "a broken record is served in its last good form, which was kept before this start",
+			"source", c.feed.name, "record", key)
 	}
 }
 

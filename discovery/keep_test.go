@@ -64,7 +64,7 @@ func TestAStartWhileASourceIsAway(t *testing.T) {
 	if now.Remembered != 2 || now.Age != "12m0s" || !slices.Contains(now.Lines(), want) {
 		t.Errorf("the status is %+v, %q", now, now.Lines())
 	}
-	if first := s.messages[0]; first.text != "groups of before the start are served until their source is whole" {
+	if first := s.journal.messages[0]; first.text != "groups of before the start are served until their source is whole" {
 		t.Errorf("logged is %q", first.text)
 	}
 
@@ -181,7 +181,7 @@ func TestSourcesOfBeforeTheStart(t *testing.T) {
 	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x1", "y1", "z1"}) {
 		t.Errorf("there are %v", hosts(mesh))
 	}
-	if last := s.messages[slices.IndexFunc(s.messages, func(m message) bool { return slices.Contains(m.args, any("other")) })]; last.level != slog.LevelWarn {
+	if last := s.journal.messages[slices.IndexFunc(s.journal.messages, func(m message) bool { return slices.Contains(m.args, any("other")) })]; last.level != slog.LevelWarn {
 		t.Errorf("of the source that nobody adds the log has %+v", last)
 	}
 	roster := map[string]*feed{"a": s.sources["a"].feed, "adder": s.sources["adder"].feed, "optional/1": {name: "optional/1"}}

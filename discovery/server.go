@@ -188,7 +188,7 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 			state.answer(answer)
 			continue // nothing has changed
 		case <-timer.C:
-			state.recordPushTime(s.Pusher.Took())
+			state.pushes.recordOffer(s.Pusher.Took())
 			if !state.pushed && s.Preview != nil && state.complete() {
 				s.Preview(state.groups())
 				reconcile()
@@ -210,7 +210,7 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 
 // report logs the messages of the state, and publishes the status of each source.
 func (s *Server) report(state *state) {
-	state.write(context.Background(), s.Log)
+	state.journal.write(context.Background(), s.Log)
 	statuses := make([]SourceStatus, 0, len(state.sources))
 	for _, name := range slices.Sorted(maps.Keys(state.sources)) {
 		statuses = append(statuses, state.report(name))
@@ -228,7 +228,7 @@ func (s *Server) push(state *state) {
 	}
 	s.synced.Store(true)
 	s.Log.Info("pushed", "services", len(mesh.Services()), "changes", change.Count, "took", time.Since(change.Since))
-	state.recordPush(began, time.Now())
+	state.pushes.record(began, time.Now())
 }
 
 // keep hands over what is to be kept: with final all of it, for the server ends.

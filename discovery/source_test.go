@@ -305,10 +305,10 @@ func TestAFailingSourceIsToldOnce(t *testing.T) {
 	} {
 		test.does(test.after)
 		got := ""
-		for _, m := range s.messages {
+		for _, m := range s.journal.messages {
 			got += m.level.String() + " " + m.text
 		}
-		if s.messages = nil; got != test.want {
+		if s.journal.messages = nil; got != test.want {
 			t.Errorf("%d: told %q, want %q", i, got, test.want)
 		}
 	}
@@ -332,11 +332,11 @@ func TestMalformedRecords(t *testing.T) {
 	if _, due := s.due(Debounce{}); due {
 		t.Error("there is something to push")
 	}
-	if len(s.messages) != 2 || s.messages[0].text != "malformed record skipped" {
-		t.Errorf("told %v, want each record once", s.messages)
+	if len(s.journal.messages) != 2 || s.journal.messages[0].text != "malformed record skipped" {
+		t.Errorf("told %v, want each record once", s.journal.messages)
 	}
 	tell(map[string]model.Group{"keys": {Faults: []string{"no answer"}, Fetched: true}})
-	if last := s.messages[len(s.messages)-1].text; last != "what a policy names was not fetched, what was fetched last stays" {
+	if last := s.journal.messages[len(s.journal.messages)-1].text; last != "what a policy names was not fetched, what was fetched last stays" {
 		t.Errorf("of keys that are not to be had the log says %q", last)
 	}
 	tell(map[string]model.Group{"keys": {}})

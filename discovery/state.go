@@ -12,27 +12,20 @@ import (
 
 // state holds the groups of all sources, and the time since which there is something to push. It reads no clock.
 type state struct {
-	patience    Patience
-	settings    model.Settings // that never change
-	sources     map[string]*cache
-	pushed      bool
-	lastPush    time.Time                // when the last push ended
-	buildTime   time.Duration            // how long its mesh took to make
-	pushTime    time.Duration            // how long the whole push took
-	firstChange time.Time                // of the changes that are not pushed yet; zero without any
-	changed     map[groupKey]model.Group // groups that changed, as they were in the last mesh
-	mesh        *model.Mesh              // the last one pushed: the next one shares unchanged parts with it
-	journal
+	patience Patience
+	settings model.Settings // that never change
+	sources  map[string]*cache
+	pushed   bool
+	pushes   pushTimes
+	changed  map[groupKey]model.Group // groups that changed, as they were in the last mesh
+	mesh     *model.Mesh              // the last one pushed: the next one shares unchanged parts with it
+	journal  journal
 
 	// unknown are the sources that were late when the first mesh was made. Until each has synced once, or is removed, the
 	// guests of other sources are not served: their hosts may be those of an unknown source.
 	unknown map[string]bool
 
-	// lacking are the sources that the first mesh lacked, whatever they may hold, each with when that ends; zero for never.
-	lacking map[string]time.Time
-
-	// forgone are those of them for which proxies no longer wait, though still nothing is known of them.
-	forgone map[string]bool
+	lacking lacking
 
 	required func(source string) bool // nil for none
 
@@ -52,7 +45,10 @@ type groupKey struct{ source, key string }
 func (k groupKey) String() string { return k.source + "/" + k.key }
 
 func newState(p Patience) *state {
-	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}, lacking: map[string]time.Time{}, forgone: map[string]bool{}}
+	return &state{
+		patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{},
+		lacking: lacking{map[string]time.Time{}, map[string]bool{}},
+	}
 }
 
 // apply applies an event that came at now.
@@ -67,18 +63,19 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	case in.ended:
 		level := c.ended(in.err, now)
 		switch {
-		case in.err == nil && c.remembered() && c.whole():
+		case in.err == nil && c.memory.remembered() && c.whole():
 			s.becomeWhole(in.update, in.feed.name, c, now)
 		case in.err == nil:
 			s.meet(in.feed.name, now)
 		default:
-			s.log(level, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
+			s.journal.log(level, "source failed, its last groups are served",
+				"source", in.feed.name, "err", in.err, "restart", in.restart)
 		}
 	default:
 		s.update(c, in.update, now)
 	}
 	if !s.pushed {
-		s.markChange(now)
+		s.pushes.markChange(now)
 	}
 }
 
@@ -101,14 +98,14 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			if group.Unread {
 				text = "a part of a source cannot be read, what it had of it is not removed"
 			}
-			s.log(slog.LevelWarn, text, "source", name, "record", key, "reasons", group.Faults)
+			s.journal.log(slog.LevelWarn, text, "source", name, "record", key, "reasons", group.Faults)
 		}
 		c.part(key, group.Unread)
-		if group.Waits && c.old[key] {
+		if group.Waits && c.memory.old[key] {
 			continue // what is remembered has all that it names
 		}
 		switch {
-		case (s.pushed || c.remembered() || u.Emptied) && c.goes(key, group):
+		case (s.pushed || c.memory.remembered() || u.Emptied) && c.goes(key, group):
 			if !s.linger(c, key, group, now) {
 				going[key] = group
 			}
@@ -124,13 +121,13 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 	if u.Synced {
 		switch late, failed := c.synced(now); {
 		case late:
-			s.log(slog.LevelInfo, "source synced after its deadline", "source", name)
+			s.journal.log(slog.LevelInfo, "source synced after its deadline", "source", name)
 		case failed > 0:
-			s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
+			s.journal.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
 		}
 	}
 	if c.status.State == SourceSynced {
-		c.firstKeep(now)
+		c.kept.firstKeep(now)
 		if c.whole() {
 			s.becomeWhole(u, name, c, now)
 		}
@@ -148,19 +145,21 @@ func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time
 
 // meet records that the content of a source is known, or that the source was removed.
 func (s *state) meet(name string, now time.Time) {
-	if s.forgone[name] {
-		delete(s.forgone, name)
-		s.markChange(now)
+	if s.lacking.forgone[name] {
+		delete(s.lacking.forgone, name)
+		s.pushes.markChange(now)
 	}
-	if s.lackNoMore(name, now) {
-		s.log(slog.LevelInfo, "source is no longer lacking, proxies that came back get what there is", "source", name)
+	if s.lacking.end(name) {
+		s.pushes.markChange(now)
+		s.journal.log(slog.LevelInfo, "source is no longer lacking, proxies that came back get what there is",
+			"source", name)
 	}
 	if !s.unknown[name] {
 		return
 	}
 	if delete(s.unknown, name); len(s.unknown) == 0 {
-		s.log(slog.LevelInfo, "all sources have synced, hosts of registries outside of their own suffix are served")
-		s.markChange(now)
+		s.journal.log(slog.LevelInfo, "all sources have synced, hosts of registries outside of their own suffix are served")
+		s.pushes.markChange(now)
 	}
 }
 
@@ -170,15 +169,8 @@ func (s *state) markGroup(c *cache, key groupKey, before model.Group, now time.T
 		s.changed[key] = before
 	}
 	c.status.Changed = now
-	c.dirty(now)
-	s.markChange(now)
-}
-
-// markChange records that there is something to push, since now if there was nothing before.
-func (s *state) markChange(now time.Time) {
-	if s.firstChange.IsZero() {
-		s.firstChange = now
-	}
+	c.kept.dirty(now)
+	s.pushes.markChange(now)
 }
 
 // reconcile sets the sources to those of a roster at now. It returns the feeds to start, and those to stop.
@@ -190,7 +182,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		}
 		c := s.sources[f.name]
 		c.remove(f.name)
-		s.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
+		s.journal.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
 		s.remove(f.name, c, nothingOf(c.ordered()), now)
 		s.meet(f.name, now)
 	}
@@ -213,8 +205,7 @@ func (s *state) report(name string) SourceStatus {
 	c := s.sources[name]
 	out := c.report()
 	out.Awaited = s.awaits(c)
-	out.LackingUntil = s.lacking[name]
-	_, out.Lacking = s.lacking[name]
+	out.LackingUntil, out.Lacking = s.lacking.until[name]
 	if out.Withheld = s.withheld(c); out.Withheld > 0 {
 		out.Unknown = slices.Sorted(maps.Keys(s.unknown))
 	}
@@ -240,43 +231,36 @@ func (s *state) groups() iter.Seq[model.Group] {
 	}
 }
 
-// lack records that the first mesh, made at now, lacks a source: proxies that come back may have what it has, and nobody else
-// knows that. They keep it until the source is whole, or removed, or released, or until the time is over.
-func (s *state) lack(name string, now time.Time) {
-	until := time.Time{}
-	if s.patience.Recall > 0 {
-		until = now.Add(s.patience.Recall)
-	}
-	s.lacking[name] = until
-	s.log(slog.LevelError, "nothing is known of a source: proxies that come back keep what they have, others are served without it", "source", name,
-		"until", until, "sooner", releaseCommand(name))
+// lacking are the sources that the first mesh lacked, whatever they may hold: proxies that come back may have what
+// these have. They keep it until the source is whole, or removed, or released, or until the time is over.
+type lacking struct {
+	until map[string]time.Time // zero for never
+
+	// forgone are those of them for which proxies no longer wait, though still nothing is known of them.
+	forgone map[string]bool
 }
 
-// lackNoMore records that a source is no longer lacking, and reports whether it was.
-func (s *state) lackNoMore(name string, now time.Time) bool {
-	_, lacked := s.lacking[name]
-	if delete(s.lacking, name); lacked {
-		s.markChange(now)
-	}
+// end records that a source is no longer lacking, and reports whether it was.
+func (l *lacking) end(name string) bool {
+	_, lacked := l.until[name]
+	delete(l.until, name)
 	return lacked
 }
 
 // forgo ends the wait for a source of which still nothing is known, and reports whether there was one.
-func (s *state) forgo(name string, now time.Time) bool {
-	lacked := s.lackNoMore(name, now)
+func (l *lacking) forgo(name string) bool {
+	lacked := l.end(name)
 	if lacked {
-		s.forgone[name] = true
+		l.forgone[name] = true
 	}
 	return lacked
 }
 
-// endLack ends what lacks for too long.
-func (s *state) endLack(name string, now time.Time) {
-	if until := s.lacking[name]; !until.IsZero() && !now.Before(until) {
-		s.forgo(name, now)
-		s.log(slog.LevelError, "proxies that come back get what there is without a source, for the time is over", "source", name)
-	}
+// over reports whether a source lacks for too long.
+func (l *lacking) over(name string, now time.Time) bool {
+	until := l.until[name]
+	return !until.IsZero() && !now.Before(until)
 }
 
-// lacks returns the names of the sources that are lacking; nil for none.
-func (s *state) lacks() []string { return slices.Sorted(maps.Keys(s.lacking)) }
+// names returns the names of the sources that are lacking; nil for none.
+func (l *lacking) names() []string { return slices.Sorted(maps.Keys(l.until)) }

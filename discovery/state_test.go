@@ -46,8 +46,8 @@ func TestDue(t *testing.T) {
 			}
 			if p := test.pushed; p != nil {
 				s.flush(epoch)
-				s.recordPush(epoch.Add(p.began), epoch.Add(p.ended))
-				s.recordPushTime(p.offering)
+				s.pushes.record(epoch.Add(p.began), epoch.Add(p.ended))
+				s.pushes.recordOffer(p.offering)
 			}
 			for _, said := range test.then {
 				said.apply(s)
@@ -333,7 +333,7 @@ func TestASourceIsLacking(t *testing.T) {
 			if wake, ok := s.wake(Debounce{}); !ok || !wake.Equal(until) {
 				t.Errorf("it wakes at %v, %t", wake, ok)
 			}
-			if s.expire(until.Add(-1)); len(s.lacks()) == 0 {
+			if s.expire(until.Add(-1)); len(s.lacking.names()) == 0 {
 				t.Error("it ends before its time")
 			}
 			s.expire(until)
@@ -354,7 +354,7 @@ func TestASourceIsLacking(t *testing.T) {
 			if lines := strings.Join(status.Lines(), "\n"); !strings.Contains(lines, "proxies that come back keep what they have until it is whole, until 2026-01-01T01:00:00Z, or until `discovery release late`") {
 				t.Errorf("it says %s", lines)
 			}
-			if last := s.messages[len(s.messages)-1]; !strings.HasPrefix(last.text, "nothing is known of a source") {
+			if last := s.journal.messages[len(s.journal.messages)-1]; !strings.HasPrefix(last.text, "nothing is known of a source") {
 				t.Errorf("logged is %q", last.text)
 			}
 			at{2, "a", update{"x": "2"}, false, false}.apply(s)
@@ -365,7 +365,7 @@ func TestASourceIsLacking(t *testing.T) {
 			if _, due := s.due(Debounce{}); !due {
 				t.Error("no mesh is due")
 			}
-			if mesh, _ = s.flush(at); len(mesh.Lacks) > 0 || len(s.lacks()) > 0 {
+			if mesh, _ = s.flush(at); len(mesh.Lacks) > 0 || len(s.lacking.names()) > 0 {
 				t.Errorf("then it lacks %v", mesh.Lacks)
 			}
 			without := what == "it is released" || what == "the time is over"

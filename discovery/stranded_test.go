@@ -45,7 +45,7 @@ func TestPoliciesOfAnEmptiedSource(t *testing.T) {
 				c.memory = memory{now, 0, map[string]bool{}}
 				for key, group := range all {
 					c.take(key, group)
-					c.old[key] = true
+					c.memory.old[key] = true
 				}
 				c.resent, gone = map[string]bool{}, nil
 			} else {

@@ -98,7 +98,7 @@ func (u units) Type() string   { return "int" }
 
 // waiting is the command with its flags.
 type waiting struct {
-	command
+	command                           command
 	target                            *target
 	url                               string
 	timeout, interval, requestTimeout time.Duration
@@ -136,7 +136,7 @@ func (w *waiting) resolve() error {
 	case !w.shutdown && len(w.argv) > 0:
 		faults = multierror.Append(faults, fmt.Errorf("arguments %q: want none without --shutdown", w.argv))
 	}
-	agent, err := w.target.client(environ.Parse(w.environ), w.requestTimeout)
+	agent, err := w.target.client(environ.Parse(w.command.environ), w.requestTimeout)
 	if err != nil {
 		return usage(multierror.Append(faults, err))
 	}
@@ -161,13 +161,13 @@ func (w *waiting) run(ctx context.Context) error {
 	if os.Getpid() == 1 {
 		reaping, cancel := context.WithCancel(ctx)
 		var reaper sync.WaitGroup
-		reaper.Go(func() { envoy.ReapOrphans(reaping, newLogger(w.said, "warn", "text")) })
+		reaper.Go(func() { envoy.ReapOrphans(reaping, newLogger(w.command.said, "warn", "text")) })
 		defer reaper.Wait()
 		defer cancel()
 	}
 	err := w.untilReady(ctx, signals)
 	if late := (*notInTime)(nil); errors.As(err, &late) && w.onTimeout == onTimeoutStart {
-		fmt.Fprintln(w.said, "agent: start all the same:", err)
+		fmt.Fprintln(w.command.said, "agent: start all the same:", err)
 		err = nil
 	}
 	if err == nil {
@@ -180,7 +180,7 @@ func (w *waiting) run(ctx context.Context) error {
 // runApplication runs the application, and returns nil if it has ended with status 0.
 func (w *waiting) runApplication(signals <-chan os.Signal) error {
 	status, err := application.Application{
-		Argv: w.argv, Env: w.environ, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
+		Argv: w.argv, Env: w.command.environ, Stdin: w.stdin, Stdout: w.command.stdout, Stderr: w.command.stderr,
 	}.Run(signals)
 	if err != nil || status != 0 {
 		return &exit{status, err}
@@ -205,7 +205,7 @@ func (w *waiting) untilReady(ctx context.Context, signals <-chan os.Signal) erro
 	go func() {
 		done <- client.Patience{Interval: w.interval, Limit: w.timeout}.Until(ctx, w.ready, func(blocker error) {
 			if n.tells(blocker, time.Now()) {
-				fmt.Fprintln(w.said, "agent: waiting:", blocker)
+				fmt.Fprintln(w.command.said, "agent: waiting:", blocker)
 			}
 		})
 	}()
@@ -237,7 +237,7 @@ const quitLimit = 3 * time.Second
 func (w *waiting) quit(ctx context.Context) {
 	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
 	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
-		fmt.Fprintln(w.said, "agent: the proxy could not be stopped:", failure)
+		fmt.Fprintln(w.command.said, "agent: the proxy could not be stopped:", failure)
 	}
 }
 

@@ -20,8 +20,9 @@ type understood struct {
 
 // understand makes groups of objects.
 func (m Mesh) understand(objects []*model.Object) (out understood) {
-	ingresses := table{ingress.New(ingress.Options{Domain: m.Settings.Domain, Class: m.IngressClass, AnyClass: m.IngressClass == ""})}
-	manifests, rest, places := manifest.New(m.Settings.Domain, ingresses), model.Group{}, map[string]model.Origin{}
+	options := ingress.Options{Domain: m.Settings.Domain, Class: m.IngressClass, AnyClass: m.IngressClass == ""}
+	fromFiles := ingresses{ingress.New(options)}
+	manifests, rest, places := manifest.New(m.Settings.Domain, fromFiles), model.Group{}, map[string]model.Origin{}
 	services := false
 	for _, o := range objects {
 		if config.IsManifest(o.Kind) {
@@ -34,7 +35,7 @@ func (m Mesh) understand(objects []*model.Object) (out understood) {
 	}
 	made, found := manifests.Changes()
 	out.problems = append(out.problems, found...)
-	for _, f := range ingresses.faults() {
+	for _, f := range fromFiles.faults() {
 		if f.Missing && (!services || m.Elsewhere.has(isCluster)) {
 			out.left = append(out.left, "services of Ingress "+f.Of.String())
 			continue
@@ -57,22 +58,22 @@ func (m Mesh) understand(objects []*model.Object) (out understood) {
 	return out
 }
 
-// table is a table of the Ingresses of files.
-type table struct{ *ingress.Table }
+// ingresses are the Ingresses of files.
+type ingresses struct{ table *ingress.Table }
 
-func (t table) Apply(do func(*ingress.Store)) { do(t.Store("")) }
-func (t table) Synced()                       {}
+func (i ingresses) Apply(do func(*ingress.Store)) { do(i.table.Store("")) }
+func (i ingresses) Synced()                       {}
 
 // faults returns the faults of the Ingresses. Files hold no Secrets, so that all of these count as there.
-func (t table) faults() []ingress.Fault {
-	t.Changes()
+func (i ingresses) faults() []ingress.Fault {
+	i.table.Changes()
 	secrets := map[ingress.Name]string{}
-	for _, name := range t.Wanted() {
+	for _, name := range i.table.Wanted() {
 		secrets[name] = ""
 	}
-	t.SetSecrets(secrets)
-	t.Changes()
-	return t.Faults()
+	i.table.SetSecrets(secrets)
+	i.table.Changes()
+	return i.table.Faults()
 }
 
 func ingressProblem(f ingress.Fault) config.Problem {

@@ -117,9 +117,9 @@ func (b *run) idle(s *standalone) error {
 	time.Sleep(time.Second) // it settles once Envoy serves
 	cpu, wakes := lab.CPU(s.Pid), lab.Wakeups(s.Pid)
 	time.Sleep(idlePeriod)
-	b.idleCPU = append(b.idleCPU, (lab.CPU(s.Pid)-cpu).Seconds()*float64(time.Minute/idlePeriod))
+	b.whole.idleCPU = append(b.whole.idleCPU, (lab.CPU(s.Pid)-cpu).Seconds()*float64(time.Minute/idlePeriod))
 	b.rss = append(b.rss, float64(lab.RSS(s.Pid))/1e6)
-	b.wakeups = append(b.wakeups, float64(lab.Wakeups(s.Pid)-wakes)/idlePeriod.Seconds())
+	b.whole.wakeups = append(b.whole.wakeups, float64(lab.Wakeups(s.Pid)-wakes)/idlePeriod.Seconds())
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (b *run) handovers(s *standalone) error {
 		if err == nil {
 			err = s.await(revision)
 		}
-		b.handover = append(b.handover, time.Since(began).Seconds())
+		b.whole.handover = append(b.whole.handover, time.Since(began).Seconds())
 		if err == nil {
 			err = s.awaitAlone()
 		}
@@ -158,7 +158,7 @@ func (b *run) handovers(s *standalone) error {
 		}
 	}
 	_, failures := load.Stop()
-	b.failed = append(b.failed, float64(len(failures)))
+	b.whole.failed = append(b.whole.failed, float64(len(failures)))
 	return nil
 }
 
@@ -179,9 +179,9 @@ func (b *run) freeze(s *standalone) error {
 	}); err != nil {
 		return err
 	}
-	b.unready = append(b.unready, time.Since(began).Seconds())
+	b.whole.unready = append(b.whole.unready, time.Since(began).Seconds())
 	err = s.await(4)
-	b.thawed = append(b.thawed, time.Since(began).Seconds())
+	b.whole.thawed = append(b.whole.thawed, time.Since(began).Seconds())
 	return err
 }
 
@@ -213,6 +213,6 @@ func (b *run) drain(s *standalone) error {
 	}
 	began := time.Now()
 	_, err = s.Wait(stopLimit)
-	b.answers = append(b.answers, since(began))
+	b.whole.answers = append(b.whole.answers, since(began))
 	return err
 }

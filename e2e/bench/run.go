@@ -25,16 +25,21 @@ type run struct {
 	bootstrap []byte // the agent's, which the bare Envoy gets too
 	lives     int    // runs that measure a whole life too
 
-	forked, ready, again, stop, orphan, rss    []float64
-	bareReady, bareStop                        []float64
-	floorForked, floorReady                    []float64 // of the least parent that Go can make: see package floor
-	later                                      []float64 // ready of the agent less that of the bare Envoy of the same turn
-	probed                                     []float64
-	handover, failed, unready, thawed, answers []float64
-	idleCPU, wakeups                           []float64
+	forked, ready, again, stop, orphan, rss []float64
+	bareReady, bareStop                     []float64
+	floorForked, floorReady                 []float64 // of the least parent that Go can make: see package floor
+	later                                   []float64 // ready of the agent less that of the bare Envoy of the same turn
+	probed                                  []float64
+	whole                                   lifecycle
 
 	relayed, direct way       // sidecars whose stream to discovery goes through the agent, and others
 	through         []float64 // ready of the former less that of the latter of the same turn
+}
+
+// lifecycle is what was measured of whole lives.
+type lifecycle struct {
+	handover, failed, unready, thawed, answers []float64
+	idleCPU, wakeups                           []float64
 }
 
 func (b *run) sidecar(name string, flags ...string) (*lab.Sidecar, string, error) {

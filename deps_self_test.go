@@ -152,7 +152,7 @@ func TestWhatTheRulesAllow(t *testing.T) {
 			func init() { runtime.LockOSThread() }
 			var home = os.Getenv("HOME")`,
 		"cmd/discovery/x.go":                 `import (_ "./discovery/registry/consul"; _ "./discovery/config/file")`,
-		"discovery/due.go":                   `import "log/slog"; func f() slog.Level { return slog.LevelError }`,
+		"discovery/debounce.go":              `import "log/slog"; func f() slog.Level { return slog.LevelError }`,
 		"agent/agent.go":                     `import "time"; func run() { go run(); time.Now() }`,
 		"agent/core.go":                      `import "time"; type state struct{ since time.Time }; func (s *state) f(now time.Time) { s.since = now }`,
 		"agent/proxy/x.go":                   `import (_ "./agent/envoy"; _ "./agent/identity"; _ "./bootstrap"; _ "./watch")`,

@@ -95,7 +95,7 @@ const (
 		agent/status/exposition.go
 		agent/status/sample.go
 		discovery/state.go
-		discovery/due.go
+		discovery/debounce.go
 		discovery/secretstate.go
 		discovery/heap/goal.go
 		discovery/notes/difference.go

@@ -1,7 +1,7 @@
 // Package discovery is the server's loop: the groups of all sources become a mesh, and the mesh is pushed.
 //
 //	Source ─┐                                           every source synced or late, and quiet or ceiling
-//	Source ─┼─ Update ──▶ state.apply(update, now) ──▶ due ──▶ model.NewOf(settings, all groups) ──▶ Pusher.Push
+//	Source ─┼─ Update ──▶ state.apply(update, now) ──▶ debounce ──▶ model.NewOf(settings, all groups) ──▶ Pusher.Push
 //	Source ─┘ ▲                 └ plain data, no goroutine
 //	          └── restarted with a growing delay; its last good groups stay
 //

@@ -383,7 +383,7 @@ func TestRemovedServicesLinger(t *testing.T) {
 					tell(step.source, step.groups, false, now)
 				}
 				s.expire(now)
-				if _, due := s.due(Debounce{}); due != step.pushed {
+				if _, due := s.debounce(Debounce{}); due != step.pushed {
 					t.Errorf("step %d: a push is due: %t, want %t", i, due, step.pushed)
 				}
 				mesh, _ := s.flush(epoch)

@@ -47,7 +47,7 @@ func TestAStartWhileASourceIsAway(t *testing.T) {
 	s := recalled(had, nil, "a", "b")
 	due := func(want bool, when string) {
 		t.Helper()
-		if _, is := s.due(Debounce{}); is != want {
+		if _, is := s.debounce(Debounce{}); is != want {
 			t.Errorf("%s: a mesh is due: %t", when, is)
 		}
 	}
@@ -107,7 +107,7 @@ func TestAStartWithAPartThatCannotBeRead(t *testing.T) {
 			u.Groups["x"] = update{"x": "1"}.model(true).Groups["x"]
 		}
 		s.apply(sourceEvent{feed: s.sources["a"].feed, update: u}, epoch)
-		if _, due := s.due(Debounce{}); !due {
+		if _, due := s.debounce(Debounce{}); !due {
 			t.Errorf("%s: nothing is due", name)
 		}
 		mesh, _ := s.flush(epoch)

@@ -193,7 +193,7 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 				s.Preview(state.groups())
 				reconcile()
 			}
-			if due, ok := state.due(s.Debounce); ok && !due.After(time.Now()) {
+			if due, ok := state.debounce(s.Debounce); ok && !due.After(time.Now()) {
 				s.push(state)
 			}
 		}

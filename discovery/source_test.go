@@ -100,7 +100,7 @@ func TestFirstMeshNeedsASource(t *testing.T) {
 			}
 			wake, _ := s.wake(Debounce{})
 			s.expire(wake)
-			due, ok := s.due(Debounce{})
+			due, ok := s.debounce(Debounce{})
 			if ok != (test.want >= 0) || ok && !due.Equal(epoch) || ok && wake.Sub(epoch) != test.want {
 				t.Errorf("due = %v, %t; awake at %v, want %v", due, ok, wake, test.want)
 			}
@@ -169,7 +169,7 @@ func TestGroupsThatGoAtOnce(t *testing.T) {
 				t.Errorf("before the time is over %d hosts are served, want %d", got, want)
 			}
 			s.expire(until)
-			if _, due := s.due(Debounce{}); !due || len(hosts(s.next())) != want-test.held {
+			if _, due := s.debounce(Debounce{}); !due || len(hosts(s.next())) != want-test.held {
 				t.Errorf("when the time is over %d hosts are served, want %d", len(hosts(s.next())), want-test.held)
 			}
 		})
@@ -329,7 +329,7 @@ func TestMalformedRecords(t *testing.T) {
 	bad := model.Group{Faults: []string{"port 99999"}}
 	tell(map[string]model.Group{"x": bad, "new": bad})
 	tell(map[string]model.Group{"x": bad})
-	if _, due := s.due(Debounce{}); due {
+	if _, due := s.debounce(Debounce{}); due {
 		t.Error("there is something to push")
 	}
 	if len(s.journal.messages) != 2 || s.journal.messages[0].text != "malformed record skipped" {
@@ -368,7 +368,7 @@ func TestEqualGroupsChangeNothing(t *testing.T) {
 	first, _ := s.flush(epoch)
 	at{0, "a", nil, false, true}.apply(s)
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
-	if _, due := s.due(Debounce{}); due || s.next().Service("x1") != first.Service("x1") {
+	if _, due := s.debounce(Debounce{}); due || s.next().Service("x1") != first.Service("x1") {
 		t.Error("a restart of the source makes a new mesh")
 	}
 }

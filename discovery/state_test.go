@@ -52,7 +52,7 @@ func TestDue(t *testing.T) {
 			for _, said := range test.then {
 				said.apply(s)
 			}
-			due, ok := s.due(debounce)
+			due, ok := s.debounce(debounce)
 			if got := due.Sub(epoch); ok != (test.want >= 0) || ok && got != test.want {
 				t.Errorf("due = %v, %t, want %v", got, ok, test.want)
 			}
@@ -87,7 +87,7 @@ func TestApply(t *testing.T) {
 			for _, said := range test.said {
 				said.apply(s)
 			}
-			if _, due := s.due(Debounce{}); due != test.due {
+			if _, due := s.debounce(Debounce{}); due != test.due {
 				t.Errorf("due = %t, want %t", due, test.due)
 			}
 			mesh, _ := s.flush(epoch)
@@ -362,7 +362,7 @@ func TestASourceIsLacking(t *testing.T) {
 				t.Errorf("the next mesh lacks %v", mesh.Lacks)
 			}
 			at := end(s)
-			if _, due := s.due(Debounce{}); !due {
+			if _, due := s.debounce(Debounce{}); !due {
 				t.Error("no mesh is due")
 			}
 			if mesh, _ = s.flush(at); len(mesh.Lacks) > 0 || len(s.lacking.names()) > 0 {

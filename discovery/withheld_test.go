@@ -53,7 +53,7 @@ func TestGuestsWaitForLateSources(t *testing.T) {
 				t.Errorf("said %q, want %q", lines, want)
 			}
 			end(s, late)
-			if _, due := s.due(Debounce{}); !due {
+			if _, due := s.debounce(Debounce{}); !due {
 				t.Error("then nothing is due")
 			}
 			if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"api.bank.com", "own.test"}) {

@@ -88,7 +88,7 @@ type Endpoint struct {
 	TLS      string  `json:"tls"`
 	Origins  []Place `json:"origins,omitempty"`
 
-	hello hello
+	hello clientHello
 }
 
 // Text returns the road in lines, its end last. Parts of them are the choice of tenants, as an endpoint's locality is: none leaves its line.

@@ -89,12 +89,12 @@ func connectionOf(l *listenerv3.Listener, r Request) connection {
 }
 
 // hello is how the program begins its connection.
-func (r Request) hello() hello {
+func (r Request) hello() clientHello {
 	if !r.TLS {
-		return hello{}
+		return clientHello{}
 	}
 	host, _ := splitPort(r.Host)
-	return hello{encrypted: true, server: strings.ToLower(host), protocols: []string{"http/1.1"}}
+	return clientHello{encrypted: true, server: strings.ToLower(host), protocols: []string{"http/1.1"}}
 }
 
 // chainFor returns the filter chain of a connection: condition by condition, in Envoy's order, the most specific ones are kept. If
@@ -211,7 +211,7 @@ func intercepts(l *listenerv3.Listener) bool {
 }
 
 // inboundConnection returns what the filters of a server's listener find out about a connection.
-func inboundConnection(l *listenerv3.Listener, to netip.AddrPort, h hello, bytes bool) connection {
+func inboundConnection(l *listenerv3.Listener, to netip.AddrPort, h clientHello, bytes bool) connection {
 	c := connection{to: to, transport: "raw_buffer"}
 	switch {
 	case h.encrypted && detects(l, "tls_inspector", to.Port()):
@@ -244,7 +244,7 @@ func fulfils(p *listenerv3.ListenerFilterChainMatchPredicate, port uint16) bool 
 // taken says what a server's port takes.
 func taken(l *listenerv3.Listener, to netip.AddrPort) string {
 	var out []string
-	for _, h := range []hello{{}, {encrypted: true}, {encrypted: true, mutual: true, protocols: []string{"istio"}}} {
+	for _, h := range []clientHello{{}, {encrypted: true}, {encrypted: true, mutual: true, protocols: []string{"istio"}}} {
 		chain := chainFor(l, inboundConnection(l, to, h, false))
 		if _, fault := meets(h, chain, ""); fault == "" && (!h.encrypted || chain.TransportSocket != nil) {
 			out = append(out, h.kind())
@@ -259,7 +259,7 @@ func taken(l *listenerv3.Listener, to netip.AddrPort) string {
 const mismatched = "the sides do not speak the same"
 
 // meets says whether the two sides of a connection understand each other: Envoy's flag at the client, and the fault. principal is that of the server.
-func meets(h hello, chain *listenerv3.FilterChain, principal string) (flag, fault string) {
+func meets(h clientHello, chain *listenerv3.FilterChain, principal string) (flag, fault string) {
 	if chain == nil || leadsNowhere(chain) {
 		if h.encrypted { // the handshake fails, so that the client has not connected
 			return "UF", mismatched
@@ -292,8 +292,8 @@ func leadsNowhere(chain *listenerv3.FilterChain) bool {
 	})
 }
 
-// hello is how a connection to an endpoint begins.
-type hello struct {
+// clientHello is how a connection to an endpoint begins.
+type clientHello struct {
 	encrypted bool
 	mutual    bool // with a certificate
 	server    string
@@ -304,7 +304,7 @@ type hello struct {
 }
 
 // helloTo says how a connection to an endpoint begins.
-func helloTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) hello {
+func helloTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) clientHello {
 	socket := c.TransportSocket
 	own := e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()
 	for _, m := range c.TransportSocketMatches {
@@ -322,16 +322,16 @@ func helloTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) hello {
 	return h
 }
 
-func helloOf(socket *corev3.TransportSocket) hello {
+func helloOf(socket *corev3.TransportSocket) clientHello {
 	t, ok := unpack(socket.GetTypedConfig()).(*tlsv3.UpstreamTlsContext)
 	switch {
 	case socket == nil, !ok && strings.Contains(socket.Name, "raw_buffer"):
-		return hello{}
+		return clientHello{}
 	case !ok:
-		return hello{other: socket.Name}
+		return clientHello{other: socket.Name}
 	}
 	common := t.GetCommonTlsContext()
-	out := hello{
+	out := clientHello{
 		encrypted: true, mutual: len(common.GetTlsCertificateSdsSecretConfigs())+len(common.GetTlsCertificates()) > 0,
 		server: t.Sni, protocols: common.GetAlpnProtocols(),
 	}
@@ -346,12 +346,12 @@ func helloOf(socket *corev3.TransportSocket) hello {
 }
 
 // peers reports whether the connection is one between sidecars, with certificates of the mesh.
-func (h hello) peers() bool {
+func (h clientHello) peers() bool {
 	return h.mutual && slices.ContainsFunc(h.protocols, func(p string) bool { return strings.HasPrefix(p, "istio") })
 }
 
 // kind is what is spoken, for a sentence.
-func (h hello) kind() string {
+func (h clientHello) kind() string {
 	switch {
 	case h.other != "":
 		return h.other
@@ -363,7 +363,7 @@ func (h hello) kind() string {
 	return "TLS"
 }
 
-func (h hello) text() string {
+func (h clientHello) text() string {
 	out := h.kind()
 	if h.server != "" {
 		out += " to " + h.server

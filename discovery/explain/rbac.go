@@ -21,27 +21,27 @@ type call struct {
 	token     token
 }
 
-// tri is whether a condition holds: what is not known is neither.
-type tri int
+// tristate is whether a condition holds: what is not known is neither.
+type tristate int
 
 const (
-	unknown tri = iota
+	unknown tristate = iota
 	no
 	yes
 )
 
-func of(holds bool) tri {
+func of(holds bool) tristate {
 	if holds {
 		return yes
 	}
 	return no
 }
 
-func (t tri) not() tri { return map[tri]tri{unknown: unknown, no: yes, yes: no}[t] }
+func (t tristate) not() tristate { return map[tristate]tristate{unknown: unknown, no: yes, yes: no}[t] }
 
 // held is a condition with the reason why it does not hold.
 type held struct {
-	is     tri
+	is     tristate
 	reason string
 }
 

@@ -88,13 +88,13 @@ func isOf(proxy, id string) bool {
 	return proxy == parts[2] || both && (parts[2] == name || parts[2] == name+"."+namespace)
 }
 
-// held is a resource that Envoy has.
-type held struct {
+// envoyResource is a resource that Envoy has.
+type envoyResource struct {
 	value any
 	warms bool
 }
 
-func compare(kind, name string, sent any, has *held, ill map[string]string) (d Difference, differs bool) {
+func compare(kind, name string, sent any, has *envoyResource, ill map[string]string) (d Difference, differs bool) {
 	d = Difference{Type: kind, Name: name, Sent: sent != nil, Has: has != nil}
 	if !d.Sent || !d.Has {
 		return d, true

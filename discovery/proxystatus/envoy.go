@@ -70,7 +70,7 @@ type marked struct {
 
 // readEnvoy returns what an Envoy has, by type and name, and its node ID. What is used hides what warms under the same name, so a change that does not
 // get through differs.
-func readEnvoy(text []byte) (out map[string]map[string]*held, node string, err error) {
+func readEnvoy(text []byte) (out map[string]map[string]*envoyResource, node string, err error) {
 	var all dumped
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, "", fmt.Errorf("read Envoy's /config_dump: %w; is it the port of an agent for Envoy's admin?", err)
@@ -78,7 +78,7 @@ func readEnvoy(text []byte) (out map[string]map[string]*held, node string, err e
 	if len(all.Configs) == 0 {
 		return nil, "", fmt.Errorf("read Envoy's /config_dump: it has no configuration; is it the port of an agent for Envoy's admin?")
 	}
-	out = map[string]map[string]*held{}
+	out = map[string]map[string]*envoyResource{}
 	add := func(kind string, text json.RawMessage, warms bool) {
 		if len(text) == 0 || err != nil {
 			return
@@ -89,10 +89,10 @@ func readEnvoy(text []byte) (out map[string]map[string]*held, node string, err e
 			return
 		}
 		if out[kind] == nil {
-			out[kind] = map[string]*held{}
+			out[kind] = map[string]*envoyResource{}
 		}
 		if out[kind][nameOf(value)] == nil || !warms {
-			out[kind][nameOf(value)] = &held{value, warms}
+			out[kind][nameOf(value)] = &envoyResource{value, warms}
 		}
 	}
 	for _, c := range all.Configs {

@@ -12,29 +12,29 @@ import (
 // Half a mesh removes what proxies have: a required source must be whole, an optional one may be late.
 func TestStance(t *testing.T) {
 	for _, test := range []struct {
-		source string
-		stance stance
-		waits  bool
+		source      string
+		initialSync initialSync
+		waits       bool
 	}{
-		{"required, syncing", stance{required: true}, true},
-		{"required, synced in part", stance{required: true, settled: true}, true},
-		{"required, synced in part, late", stance{required: true, settled: true, late: true}, true},
-		{"required, late", stance{required: true, late: true}, true},
-		{"required, whole", stance{required: true, settled: true, whole: true}, false},
-		{"optional, syncing", stance{}, true},
-		{"optional, late", stance{late: true}, false},
-		{"optional, synced in part", stance{settled: true}, false},
-		{"optional, whole", stance{settled: true, whole: true}, false},
-		{"required, remembered, syncing", stance{required: true, remembered: true}, true},
-		{"required, remembered, failed", stance{required: true, remembered: true, faulty: true}, false},
-		{"required, remembered, synced in part", stance{required: true, remembered: true, settled: true}, false},
-		{"required, remembered, late", stance{required: true, remembered: true, late: true}, false},
-		{"required, failed", stance{required: true, faulty: true}, true},
-		{"optional, remembered, syncing", stance{remembered: true}, true},
-		{"optional, remembered, failed", stance{remembered: true, faulty: true}, false},
-		{"optional, failed", stance{faulty: true}, true},
+		{"required, syncing", initialSync{required: true}, true},
+		{"required, synced in part", initialSync{required: true, settled: true}, true},
+		{"required, synced in part, late", initialSync{required: true, settled: true, late: true}, true},
+		{"required, late", initialSync{required: true, late: true}, true},
+		{"required, whole", initialSync{required: true, settled: true, whole: true}, false},
+		{"optional, syncing", initialSync{}, true},
+		{"optional, late", initialSync{late: true}, false},
+		{"optional, synced in part", initialSync{settled: true}, false},
+		{"optional, whole", initialSync{settled: true, whole: true}, false},
+		{"required, remembered, syncing", initialSync{required: true, remembered: true}, true},
+		{"required, remembered, failed", initialSync{required: true, remembered: true, faulty: true}, false},
+		{"required, remembered, synced in part", initialSync{required: true, remembered: true, settled: true}, false},
+		{"required, remembered, late", initialSync{required: true, remembered: true, late: true}, false},
+		{"required, failed", initialSync{required: true, faulty: true}, true},
+		{"optional, remembered, syncing", initialSync{remembered: true}, true},
+		{"optional, remembered, failed", initialSync{remembered: true, faulty: true}, false},
+		{"optional, failed", initialSync{faulty: true}, true},
 	} {
-		if got := test.stance.waits(); got != test.waits {
+		if got := test.initialSync.waits(); got != test.waits {
 			t.Errorf("%s: it waits: %t, want %t", test.source, got, test.waits)
 		}
 	}
@@ -47,7 +47,7 @@ func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 	s.reconcile(rosterOf("a", "b"), epoch)
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
 	s.expire(epoch.Add(time.Hour))
-	if _, due := s.due(Debounce{}); due {
+	if _, due := s.debounce(Debounce{}); due {
 		t.Error("a mesh is due without the required source")
 	}
 	b := s.report("b")
@@ -64,16 +64,16 @@ func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 		s.apply(sourceEvent{feed: s.sources["b"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch.Add(time.Hour))
 	}
 	tell(map[string]model.Group{"kind": part})
-	if _, due := s.due(Debounce{}); due || !s.report("b").Awaited || !slices.Equal(s.report("b").Unread, []string{"kind: forbidden"}) {
+	if _, due := s.debounce(Debounce{}); due || !s.report("b").Awaited || !slices.Equal(s.report("b").Unread, []string{"kind: forbidden"}) {
 		t.Errorf("with an unread part a mesh is due: %t, the source is %+v", due, s.report("b"))
 	}
 	s.apply(sourceEvent{feed: s.sources["b"].feed, started: true}, epoch.Add(time.Hour)) // a restart does not make it whole
-	if _, due := s.due(Debounce{}); due {
+	if _, due := s.debounce(Debounce{}); due {
 		t.Error("a mesh is due after a restart of a source with an unread part")
 	}
 	tell(map[string]model.Group{"kind": part})
 	tell(map[string]model.Group{"kind": {}})
-	if _, due := s.due(Debounce{}); !due || s.report("b").Awaited || len(s.report("b").Unread) > 0 {
+	if _, due := s.debounce(Debounce{}); !due || s.report("b").Awaited || len(s.report("b").Unread) > 0 {
 		t.Errorf("when it is whole a mesh is due: %t, the source is %+v", due, s.report("b"))
 	}
 }

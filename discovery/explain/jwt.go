@@ -22,8 +22,8 @@ type token struct {
 
 // shown is what a provider of the filter says of a token; the zero value is that there is none at its places.
 type shown struct {
-	is     tri // unknown for one that is sound if its signature and times are
-	status int // of a refusal
+	is     tristate // unknown for one that is sound if its signature and times are
+	status int      // of a refusal
 	why    string
 }
 
@@ -282,7 +282,7 @@ func (t token) has(m *matcherv3.MetadataMatcher) held {
 }
 
 // matchesValue judges a value of JSON, nil for none.
-func matchesValue(m *matcherv3.ValueMatcher, value any) tri {
+func matchesValue(m *matcherv3.ValueMatcher, value any) tristate {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_PresentMatch:
 		return of(p.PresentMatch && value != nil)

@@ -14,13 +14,13 @@ import (
 // unless Debounce.Max ends the pause earlier.
 const pauseFactor = 4
 
-// due returns when to push; false if nothing changed, or if the first mesh waits for a source. A single change is
+// debounce returns when to push; false if nothing changed, or if the first mesh waits for a source. A single change is
 // pushed at once.
-func (s *state) due(d Debounce) (time.Time, bool) {
+func (s *state) debounce(d Debounce) (time.Time, bool) {
 	if !s.pushed && !s.complete() {
 		return time.Time{}, false
 	}
-	return s.pushes.due(d)
+	return s.pushes.debounce(d)
 }
 
 // pushTimes are the times that pushes are paced by.
@@ -31,8 +31,8 @@ type pushTimes struct {
 	firstChange time.Time     // of the changes that are not pushed yet; zero without any
 }
 
-// due returns when to push; false if nothing changed.
-func (p *pushTimes) due(d Debounce) (time.Time, bool) {
+// debounce returns when to push; false if nothing changed.
+func (p *pushTimes) debounce(d Debounce) (time.Time, bool) {
 	due := p.last.Add(max(d.After, pauseFactor*p.whole))
 	if ceiling := p.firstChange.Add(d.Max); due.After(ceiling) {
 		due = ceiling
@@ -78,7 +78,7 @@ func (c *cache) onlySettings() bool {
 
 // wake returns when the loop must act if no event comes before; false for never.
 func (s *state) wake(d Debounce) (time.Time, bool) {
-	at, ok := s.due(d)
+	at, ok := s.debounce(d)
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (!ok || t.Before(at)) {
 			at, ok = t, true
@@ -215,8 +215,8 @@ func (s *state) next() *model.Mesh {
 	return s.mesh.Next(s.groups())
 }
 
-// stance is what the first mesh depends on, of one source.
-type stance struct {
+// initialSync is what the first mesh depends on, of one source.
+type initialSync struct {
 	required bool // it is not optional
 	whole    bool // it has synced, and can read all its parts
 	settled  bool // it has synced, or has nothing more to send
@@ -228,7 +228,7 @@ type stance struct {
 
 // waits reports whether there is no first mesh yet because of the source: half a mesh would remove configuration that
 // proxies have.
-func (s stance) waits() bool {
+func (s initialSync) waits() bool {
 	switch {
 	case s.remembered && (s.faulty || s.settled || s.late):
 		return false
@@ -239,15 +239,15 @@ func (s stance) waits() bool {
 	}
 }
 
-func (c *cache) stance() stance {
-	return stance{
+func (c *cache) initialSync() initialSync {
+	return initialSync{
 		required: c.required, whole: c.whole(), settled: c.settled, late: c.status.Late,
 		remembered: c.memory.remembered(), faulty: !c.failed.IsZero() || len(c.faults) > 0,
 	}
 }
 
 // awaits reports whether there is no mesh yet because of a source.
-func (s *state) awaits(c *cache) bool { return !s.pushed && c.feed != nil && c.stance().waits() }
+func (s *state) awaits(c *cache) bool { return !s.pushed && c.feed != nil && c.initialSync().waits() }
 
 // complete reports whether the first mesh can be made: it waits for no source, including those of secrets. If some are
 // late, another one must have synced, or be remembered, that holds more than settings of the mesh or names of sources: an empty mesh would

@@ -2,11 +2,16 @@ package xds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"github.com/google/go-cmp/cmp"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Chains are written as "destinations names". A later chain loses what an earlier one matches, and nothing else.
@@ -77,4 +82,96 @@ func orDash(list []string) string {
 		return "-"
 	}
 	return strings.Join(list, ",")
+}
+
+// At a port without a declared protocol, the server receives the protocol of the client, outbound and inbound. At a
+// gateway, where the client may use HTTP/2 to the gateway only, it receives HTTP/1.1. No setting of the mesh changes
+// the protocol that a workload receives.
+func TestHTTPVersionUpstream(t *testing.T) {
+	upgrade := &networking.ConnectionPoolSettings{Http: &networking.ConnectionPoolSettings_HTTPSettings{
+		H2UpgradePolicy: networking.ConnectionPoolSettings_HTTPSettings_UPGRADE,
+	}}
+	everywhere := &meshconfig.MeshConfig{H2UpgradePolicy: meshconfig.MeshConfig_UPGRADE}
+	port := func(p model.Protocol) model.Port { return model.Port{Name: "p", Number: 80, Protocol: p} }
+	for name, test := range map[string]struct {
+		port    model.Port
+		parts   []any
+		sidecar string // outbound, inbound
+		gateway string
+	}{
+		"none": {port(model.Unknown), nil, "client client", "1"},
+		"HTTP": {port(model.HTTP), nil, "1 1", "1"},
+		"gRPC": {port(model.GRPC), nil, "2 2", "2"},
+		"none, upgraded": {
+			port(model.Unknown),
+			[]any{&networking.DestinationRule{Host: "a.com", TrafficPolicy: &networking.TrafficPolicy{ConnectionPool: upgrade}}},
+			"client client", "2",
+		},
+		"none, upgraded in the mesh": {port(model.Unknown), []any{everywhere}, "client client", "1"},
+		"HTTP, upgraded in the mesh": {port(model.HTTP), []any{everywhere}, "2 1", "2"},
+		"HTTP, upgraded for the workload": {
+			port(model.HTTP), []any{&networking.Sidecar{InboundConnectionPool: upgrade}}, "1 1", "1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mesh(append(test.parts, service("a.com", test.port, at("10.0.0.1", "v1")))...)
+			sidecar := viewAt(t, "sidecar~10.0.0.1~app.default~"+clusterDomain)
+			version := func(v View, cluster string) string {
+				switch o := protocolsOf(t, clusterOf(t, m, v, cluster)); {
+				case o.GetUseDownstreamProtocolConfig() != nil:
+					return "client"
+				case o.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil:
+					return "2"
+				default:
+					return "1"
+				}
+			}
+			if got := version(sidecar, "outbound|80||a.com") + " " + version(sidecar, "inbound|80||"); got != test.sidecar {
+				t.Errorf("sidecar: %s, want %s", got, test.sidecar)
+			}
+			if got := version(viewAt(t, "router~10.0.0.2~gw.default~"+clusterDomain), "outbound|80||a.com"); got != test.gateway {
+				t.Errorf("gateway: %s, want %s", got, test.gateway)
+			}
+		})
+	}
+}
+
+// HTTP to a port that no service declares is handled as HTTP. On ports with a known protocol nothing is detected: a
+// client may wait for the server to send first.
+func TestInboundDetection(t *testing.T) {
+	s := service("a.com", httpPort(80), at("10.0.0.1", "v1"))
+	s.Ports = append(s.Ports, model.Port{Name: "tcp", Number: 3306, Protocol: model.TCP}, model.Port{Name: "any", Number: 7000})
+	r := Build(mesh(s), viewAt(t, "sidecar~10.0.0.1~app.default~"+clusterDomain))
+	i := slices.IndexFunc(r.Listeners, func(l *listenerv3.Listener) bool { return l.Name == model.VirtualInbound })
+	l := r.Listeners[i]
+	var chains []string
+	for _, c := range l.FilterChains {
+		chains = append(chains, c.Name+" "+c.FilterChainMatch.TransportProtocol+" "+strings.Join(c.FilterChainMatch.ApplicationProtocols, " "))
+	}
+	want := []string{
+		"virtualInbound-blackhole  ", "virtualInbound-catchall-http raw_buffer http/1.1 h2c", "inbound|80||  ", "inbound|3306||  ",
+		"inbound|7000|| raw_buffer http/1.1 h2c", "inbound|7000||  ", "inbound|7000|| raw_buffer ",
+	}
+	if !slices.Equal(chains, want) {
+		t.Errorf("chains are %q, want %q", chains, want)
+	}
+	var passed []int32
+	for _, f := range l.ListenerFilters {
+		for _, rule := range f.GetFilterDisabled().GetOrMatch().GetRules() {
+			passed = append(passed, rule.GetDestinationPortRange().GetStart())
+		}
+	}
+	if want := []int32{15006, 80, 3306}; !slices.Equal(passed, want) {
+		t.Errorf("nothing is looked for at %d, want %d", passed, want)
+	}
+}
+
+// viewAt returns the view of a proxy under REDIRECT.
+func viewAt(t *testing.T, id string) View {
+	t.Helper()
+	proxy, err := ParseProxy(envoyNode(t, id, map[string]any{"NAMESPACE": "default"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ViewOf(proxy)
 }

@@ -6,6 +6,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -152,4 +153,178 @@ func put[T any](list []T, places *[]int, at int, m T) []T {
 // find returns the index of a name in a list that is sorted by name.
 func find[T any](list []T, wanted string, name func(T) string) (int, bool) {
 	return slices.BinarySearchFunc(list, wanted, func(m T, n string) int { return strings.Compare(name(m), n) })
+}
+
+// RebuildWithSibling returns the resources for traffic to the mesh's services: all endpoints and routes, since inbound has
+// none. A message that is unchanged since last, which was built for the same view of an earlier mesh, is the same pointer:
+// only the other messages must be encoded. So is one that is equal to one of sibling, which was built for another view of the
+// same mesh: views that differ little cost little. last and sibling may be nil.
+func RebuildWithSibling(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
+	if v.Proxyless {
+		return buildProxyless(m, v).reuse(sibling)
+	}
+	if patched := last.patch(m, v); patched != nil {
+		patched.reusePatched(sibling)
+		return patched
+	}
+	return build(last, sibling, m, v).reuse(last).reuse(sibling)
+}
+
+// reusePatched reuses messages of sibling in the place of equal ones that patch made.
+func (r *Resources) reusePatched(sibling *Resources) {
+	if sibling != nil {
+		reuseAt(r.Clusters, r.patched.Clusters, sibling.Clusters, (*clusterv3.Cluster).GetName)
+		reuseAt(r.Endpoints, r.patched.Endpoints, sibling.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+	}
+}
+
+func reuseAt[T proto.Message](list []T, places []int, sibling []T, name func(T) string) {
+	for _, at := range places {
+		if i, found := find(sibling, name(list[at]), name); found && proto.Equal(sibling[i], list[at]) {
+			list[at] = sibling[i]
+		}
+	}
+}
+
+// reuseEqualOf replaces new messages of a service, which no other view uses yet, by equal ones of sibling.
+func (made *Resources) reuseEqualOf(sibling *Resources) {
+	if sibling == nil {
+		return
+	}
+	reuseEqualUnsorted(made.Clusters, sibling.Clusters, (*clusterv3.Cluster).GetName)
+	reuseEqualUnsorted(made.Endpoints, sibling.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+}
+
+// reuseEqualOf does the same for virtual hosts, and for the whole route configuration.
+func (t *routeTable) reuseEqualOf(sibling *Resources) {
+	if sibling == nil {
+		return
+	}
+	i, ok := find(sibling.Routes, t.config.Name, (*routev3.RouteConfiguration).GetName)
+	if !ok {
+		return
+	}
+	other := sibling.Routes[i]
+	byName := map[string]*routev3.VirtualHost{}
+	for _, h := range other.VirtualHosts {
+		byName[h.Name] = h
+	}
+	for i, h := range t.config.VirtualHosts {
+		if known := byName[h.Name]; known != nil && proto.Equal(known, h) {
+			t.config.VirtualHosts[i] = known
+		}
+	}
+	if slices.Equal(t.config.VirtualHosts, other.VirtualHosts) && proto.Equal(t.config, other) {
+		t.config = other
+	}
+}
+
+// reuseEqualUnsorted does the same as reuseEqual for a short list that need not be sorted.
+func reuseEqualUnsorted[T proto.Message](list, sorted []T, name func(T) string) {
+	for i, m := range list {
+		if at, ok := find(sorted, name(m), name); ok && proto.Equal(sorted[at], m) {
+			list[i] = sorted[at]
+		}
+	}
+}
+
+// reuse replaces each message that is equal to one of last by that one.
+func (r *Resources) reuse(last *Resources) *Resources {
+	if last == nil {
+		return r
+	}
+	reuseEqual(r.Clusters, last.Clusters, (*clusterv3.Cluster).GetName)
+	reuseEqual(r.Endpoints, last.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+	reuseEqual(r.Listeners, last.Listeners, (*listenerv3.Listener).GetName)
+	reuseEqual(r.Routes, last.Routes, (*routev3.RouteConfiguration).GetName)
+	return r
+}
+
+// reuseEqual iterates over two lists that are sorted by name. A message that is already the same pointer costs one
+// comparison.
+func reuseEqual[T interface {
+	comparable
+	proto.Message
+}](list, last []T, name func(T) string,
+) {
+	i := 0
+	for j, m := range list {
+		if i < len(last) && last[i] == m {
+			i++
+			continue
+		}
+		for i < len(last) && strings.Compare(name(last[i]), name(m)) < 0 {
+			i++
+		}
+		if i < len(last) && name(last[i]) == name(m) {
+			if proto.Equal(last[i], m) {
+				list[j] = last[i]
+			}
+			i++
+		}
+	}
+}
+
+// made counts what a build made anew, because an input had changed or there was nothing to reuse.
+type made struct{ clusters, hosts, listeners int } // clusters: services whose clusters were made; hosts: virtual hosts
+
+// clustered holds the clusters of each service with their inputs, by the service's host.
+type clustered struct {
+	view     *Outbound // with the fields that clusters depend on
+	services []*serviceClusters
+}
+
+// serviceClusters holds the clusters and endpoints of one service. Views with the same inputs share it.
+type serviceClusters struct {
+	inputs clusterInputs
+	made   *Resources
+}
+
+// serviceClusters adds the clusters of each service: those of last or of sibling where the inputs are the same. All lists are
+// sorted by host.
+func (b *builder) serviceClusters() {
+	view := b.view.ofClusters()
+	last, sibling := clusteredOf(b.last), clusteredOf(b.sibling)
+	b.out.clustered.view = &view
+	for _, known := range []*Outbound{sibling.view, last.view} {
+		if known != nil && *known == view {
+			b.out.clustered.view = known // so that a comparison of inputs is one of pointers
+		}
+	}
+	services := b.scope.Services()
+	b.out.clustered.services = make([]*serviceClusters, 0, len(services))
+	for _, s := range services {
+		in := inputsOf(b.mesh, s, b.scope.DestinationRule(s), b.out.clustered.view, b.view.sameIn(b.mesh, s))
+		known := last.next(in)
+		if known == nil {
+			known = sibling.next(in)
+		}
+		if known == nil {
+			b.out.made.clusters++
+			known = &serviceClusters{in, in.clusters()}
+			known.made.reuseEqualOf(b.last)
+			known.made.reuseEqualOf(b.sibling)
+		}
+		b.out.clustered.services = append(b.out.clustered.services, known)
+		b.out.add(known.made)
+	}
+}
+
+func clusteredOf(r *Resources) clustered {
+	if r == nil {
+		return clustered{}
+	}
+	return r.clustered
+}
+
+// next returns the clusters that were made of the same inputs, nil if there are none. It drops the services before this one
+// from the list.
+func (c *clustered) next(in clusterInputs) *serviceClusters {
+	for len(c.services) > 0 && c.services[0].inputs.service.Host < in.service.Host {
+		c.services = c.services[1:]
+	}
+	if len(c.services) > 0 && c.services[0].inputs.Same(in) {
+		return c.services[0]
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/proto"
+	mcpv1 "istio.io/api/mcp/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -101,4 +104,30 @@ func proxylessView(t *testing.T) View {
 		t.Fatal(err)
 	}
 	return ViewOf(proxy)
+}
+
+// A dry run of a policy is one at another control plane too: enforced there, an ALLOW would let in whom no other one does. To end it is a change of the object.
+func TestDryRunsAreSentAsSuch(t *testing.T) {
+	versions := map[string]bool{}
+	for _, dry := range []bool{true, false} {
+		o := &model.Object{
+			Meta: model.Meta{Kind: "AuthorizationPolicy", Namespace: "shop", Name: "a", DryRun: dry},
+			Spec: &security.AuthorizationPolicy{Rules: []*security.Rule{{}}},
+		}
+		var r mcpv1.Resource
+		if err := EncodeObject(o).UnmarshalTo(&r); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{}
+		if dry {
+			want["istio.io/dry-run"] = "true"
+		}
+		if !maps.Equal(r.Metadata.Annotations, want) {
+			t.Errorf("a dry run is %t, and its annotations are %v", dry, r.Metadata.Annotations)
+		}
+		versions[r.Metadata.Version] = true
+	}
+	if len(versions) != 2 {
+		t.Errorf("both have the version %v", versions)
+	}
 }

@@ -103,7 +103,7 @@ var keysByName = map[string]string{
 	"agent/identity/istio.go":          "keys that the agent makes as Istio's does",
 	"agent/proxy/istio.go":             "text, whose callers name the key",
 	"discovery/xds/proxy.go":           "text, whose callers name the key",
-	"discovery/xds/automatic.go":       "metadata of a cluster, not a node's",
+	"discovery/xds/mtls.go":            "metadata of a cluster, not a node's",
 	"discovery/ads/signing.go":         "metadata of a request for a certificate, not a node's",
 	"discovery/ca/kubernetes/judge.go": "what the API server says of a token, not a node's",
 }

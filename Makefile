@@ -51,7 +51,7 @@ demo: ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its 
 pure := ./agent/health ./agent/identity ./agent/why ./bootstrap ./node ./templates ./discovery/authz ./discovery/model \
 	./discovery/config ./discovery/xds ./discovery/ads/protocol ./discovery/kube/catalog ./discovery/kube/networking \
 	./discovery/ingress ./discovery/acme ./discovery/inject ./discovery/validation ./discovery/proxystatus ./discovery/explain \
-	./discovery/ca ./discovery/registry/manifest ./internal/binding ./internal/bounded ./internal/environ ./internal/fill ./internal/room \
+	./discovery/ca ./discovery/registry/manifest ./internal/binding ./internal/bounded ./internal/environ ./internal/template ./internal/connlimit \
 	./internal/spelling ./internal/spiffe
 
 # These count memory, or simulate ten thousand agents, or eight clients that take all of a processor: the race detector finds nothing

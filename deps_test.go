@@ -60,8 +60,8 @@ const (
 		internal/binding
 		internal/bounded
 		internal/environ
-		internal/fill
-		internal/room
+		internal/template
+		internal/connlimit
 		internal/spelling
 		internal/spiffe
 	`
@@ -192,7 +192,7 @@ var rules = []rule{
 		why: "a process has one collector: one package paces it",
 	},
 	{
-		who: "...", except: "cmd/... internal/subcommand internal/manual", never: "import github.com/spf13/cobra",
+		who: "...", except: "cmd/... internal/subcommand internal/clidoc", never: "import github.com/spf13/cobra",
 		why: "flags belong to cmd, with the commands that both programs have, and their pages to its tests: everything else takes a Config",
 	},
 	{
@@ -271,21 +271,21 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/binding internal/bounded internal/durable internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
-	{who: "internal/manual", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
+	{who: "internal/binding internal/bounded internal/atomicfile internal/environ internal/template internal/golden internal/logger internal/safefile internal/retry internal/connlimit internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/clidoc", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
 	{who: "internal/subcommand", only: "internal/setting", why: "what both programs have alike knows neither"},
 	{who: "discovery/printer", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
 	{who: "discovery/tracing", only: "internal/version", why: "traces tell which build sends them, and no more of discovery"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node watch internal/binding internal/durable internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node watch internal/binding internal/atomicfile internal/local internal/safefile internal/connlimit", why: "the agent's rooms know the agent, not the commands"},
 	{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",
 	},
-	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/environ internal/regular", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
+	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/environ internal/safefile", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
 	{who: "agent/upgrade", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
-	{who: "agent/lastgood", only: "agent/frame internal/durable", why: "what is remembered depends on messages, not on who sends them"},
+	{who: "agent/lastgood", only: "agent/frame internal/atomicfile", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert internal/binding", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/records", only: "agent/flight agent/frame agent/why", why: "a record is read and kept without the Envoy that sent it: agent/proxy decides who may connect"},
@@ -296,7 +296,7 @@ var rules = []rule{
 		why: "only the joining room sees the child processes: others get values, so that a test needs no process",
 	},
 	{who: "discovery/model", only: "internal/spelling", why: "the model stands on nothing of ours; its notes say which name was meant"},
-	{who: "bootstrap", only: "node templates internal/fill", why: "a bootstrap is made from parameters and text"},
+	{who: "bootstrap", only: "node templates internal/template", why: "a bootstrap is made from parameters and text"},
 	{
 		who: "discovery", only: "discovery/model discovery/secret internal/retry",
 		why: "the server loop moves a Mesh, and secrets beside it: what becomes of them is behind Pusher and Vault",
@@ -306,7 +306,7 @@ var rules = []rule{
 	{who: "discovery/explain", only: "discovery/xds discovery/model node", why: "a request is judged by what a proxy is sent, which xds makes of a mesh: files and streams are for others"},
 	{who: "discovery/authz", only: "discovery/model", why: "what a policy means does not depend on the listener that it is put into"},
 	{
-		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/binding internal/local internal/regular internal/room internal/spiffe",
+		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/binding internal/local internal/safefile internal/connlimit internal/spiffe",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{
@@ -325,25 +325,25 @@ var rules = []rule{
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/proxystatus internal/local", why: "pages show what the streams and the mesh are"},
-	{who: "discovery/page", only: "discovery/ads discovery/model discovery/proxystatus internal/room", why: "the page shows facts that the plane hands over, and asks no other part; which browser makes room is for every port the same"},
+	{who: "discovery/page", only: "discovery/ads discovery/model discovery/proxystatus internal/connlimit", why: "the page shows facts that the plane hands over, and asks no other part; which browser makes room is for every port the same"},
 	{who: "discovery/proxystatus", only: "discovery/ads discovery/ads/protocol discovery/model discovery/secret", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
-	{who: "discovery/debugclient", only: "discovery/explain internal/binding internal/regular internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
-	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
+	{who: "discovery/debugclient", only: "discovery/explain internal/binding internal/safefile internal/spiffe", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
+	{who: "discovery/inject", only: "node internal/template internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
 	{who: "discovery/acme", only: "discovery/model", why: "which certificates are needed, and when, follows from a mesh and a record: files and requests are the client's"},
-	{who: "discovery/acme/client", only: "discovery/acme discovery/keys discovery/model discovery/secret internal/bounded internal/durable internal/regular", why: "it asks issuers, and serves what they give: its caller says which gateways are connected"},
+	{who: "discovery/acme/client", only: "discovery/acme discovery/keys discovery/model discovery/secret internal/bounded internal/atomicfile internal/safefile", why: "it asks issuers, and serves what they give: its caller says which gateways are connected"},
 	{who: "discovery/acme/kubernetes", only: "discovery/acme discovery/kube", why: "a cluster keeps what replicas share: package acme decides which replica orders"},
 	{who: "...", except: "discovery/acme/client", never: "import golang.org/x/crypto/acme/...", why: "one room speaks ACME"},
-	{who: "discovery/statedir", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
+	{who: "discovery/statedir", only: "discovery/model internal/atomicfile", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/statedir/kubernetes", only: "discovery/kube discovery/model discovery/statedir", why: "a Secret holds what a file could: which forms these are is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/binding internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
-	{who: "discovery/ca/store", only: "discovery/ca internal/durable internal/regular", why: "files of an authority have no callers"},
+	{who: "discovery/ca/store", only: "discovery/ca internal/atomicfile internal/safefile", why: "files of an authority have no callers"},
 	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/server discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
-	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/server internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
-	{who: "discovery/ca/server", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
+	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/server internal/safefile", why: "tokens are judged by files: the plane watches these, and the door asks"},
+	{who: "discovery/ca/server", only: "discovery/ca internal/connlimit", why: "callers are judged by what they show: tokens and files come behind interfaces"},
 	{who: "discovery/kube", only: "discovery/kube/networking internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{
@@ -356,7 +356,7 @@ var rules = []rule{
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model node internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog discovery/kube/networking watch internal/binding internal/bounded internal/regular internal/spiffe",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog discovery/kube/networking watch internal/binding internal/bounded internal/safefile internal/spiffe",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{
@@ -366,20 +366,20 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery/ask", only: "discovery/debugclient discovery/validation discovery/explain discovery/proxystatus internal/setting internal/subcommand",
+		who: "cmd/discovery/remote", only: "discovery/debugclient discovery/validation discovery/explain discovery/proxystatus internal/setting internal/subcommand",
 		why: "a running discovery is asked over HTTP: its parts are not here",
 	},
 	{
-		who: "cmd/discovery", only: "cmd/discovery/ask discovery/... internal/subcommand internal/environ internal/logger internal/regular internal/setting internal/version",
+		who: "cmd/discovery", only: "cmd/discovery/remote discovery/... internal/subcommand internal/environ internal/logger internal/safefile internal/setting internal/version",
 		why: "flags become a Config, mistyped commands get an answer, and what runs is joined in discovery/plane",
 	},
 	{
-		who: "discovery/plane", only: "discovery discovery/... watch internal/regular internal/room internal/version",
+		who: "discovery/plane", only: "discovery discovery/... watch internal/safefile internal/connlimit internal/version",
 		why: "a control plane is joined from a Config: flags and their table stay in cmd",
 	},
 	{
-		who: "...", except: "internal/golden internal/manual discovery/ads/adstest discovery/authz/authztest discovery/sourcetest e2e/lab",
-		never: "import ./internal/golden, import ./internal/manual, import ./discovery/sourcetest, import ./discovery/ads/adstest, import ./discovery/authz/authztest, import ./e2e/crd, import testing/...",
+		who: "...", except: "internal/golden internal/clidoc discovery/ads/adstest discovery/authz/authztest discovery/sourcetest e2e/lab",
+		never: "import ./internal/golden, import ./internal/clidoc, import ./discovery/sourcetest, import ./discovery/ads/adstest, import ./discovery/authz/authztest, import ./e2e/crd, import testing/...",
 		why:   "what helps tests belongs to tests",
 	},
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/internal/manual"
+	"github.com/pilotlight/pilotlight/internal/clidoc"
 )
 
 // unfollowed are the commands of README and docs that no test types, by words in them, and why.
@@ -23,14 +23,14 @@ var unfollowed = []struct{ page, words, why string }{
 var following = struct{ all, language, one *regexp.Regexp }{
 	regexp.MustCompile(`\b(?:followed|[fF]ollow|BlocksOf)\([^"\n]*"([\w/.-]+\.md)"`),
 	regexp.MustCompile(`\blab\.Code\([^"\n]*"([\w/.-]+\.md)", "(\w+)"\)`),
-	regexp.MustCompile(`\b(?:lab|manual)\.Command\([^"\n]*"([\w/.-]+\.md)", "([^"\\]+)"\)`),
+	regexp.MustCompile(`\b(?:lab|clidoc)\.Command\([^"\n]*"([\w/.-]+\.md)", "([^"\\]+)"\)`),
 }
 
 // Each block of commands in README and docs is typed by a test, or stands above with a reason.
 func TestEveryCommandIsFollowed(t *testing.T) {
 	pages, followed := shown(t), follows(t)
 	for _, x := range unfollowed {
-		f, err := manual.Pick(pages[x.page], x.words)
+		f, err := clidoc.Pick(pages[x.page], x.words)
 		if err != nil {
 			t.Errorf("%s: %v", x.page, err)
 		}
@@ -43,7 +43,7 @@ func TestEveryCommandIsFollowed(t *testing.T) {
 		}
 	}
 	for page, text := range pages {
-		for _, f := range manual.Fences(text) {
+		for _, f := range clidoc.Fences(text) {
 			if f.Typed() && !followed[place{page, f.Line}] {
 				t.Errorf("%s:%d: no test follows this block (lab.Follow a page, or take it by lab.Command):\n%s", page, f.Line, f.Text)
 			}
@@ -101,7 +101,7 @@ func follows(t *testing.T) map[place]bool {
 	}
 	pages, followed := shown(t), map[place]bool{}
 	in := func(page, language string) {
-		for _, f := range manual.Fences(pages[page]) {
+		for _, f := range clidoc.Fences(pages[page]) {
 			if f.Language == language {
 				followed[place{page, f.Line}] = true
 			}
@@ -115,7 +115,7 @@ func follows(t *testing.T) map[place]bool {
 	}
 	for _, m := range following.one.FindAllStringSubmatch(string(out), -1) {
 		page := strings.TrimPrefix(filepath.Clean(filepath.Join("/", m[1])), "/") // a test of a package below names it by ../..
-		f, err := manual.Pick(pages[page], m[2])
+		f, err := clidoc.Pick(pages[page], m[2])
 		if err != nil {
 			t.Errorf("a test wants %q of %s: %v", m[2], page, err)
 		}
@@ -132,7 +132,7 @@ func typedOutside(page string) map[int]string {
 	out := map[int]string{}
 	lines := strings.Split(page, "\n")
 	fenced := make([]bool, len(lines)+1)
-	for _, f := range manual.Fences(page) {
+	for _, f := range clidoc.Fences(page) {
 		for i := range strings.Count(f.Text, "\n") {
 			fenced[f.Line-1+i] = true
 			if f.Language == "" && programsTyped.MatchString(lines[f.Line-1+i]) {
@@ -154,7 +154,7 @@ func TestTypedOutside(t *testing.T) {
 	if got := typedOutside(page); len(got) != 2 || got[3] != "    make demo" || got[8] != "make x" {
 		t.Errorf("got %v", got)
 	}
-	const calls = `lab.Follow(t, "docs/a.md", "X=1"); followed(t, "docs/b.md"); c.follow("docs/c.md"); lab.Code(t, "docs/d.md", "yaml"); manual.Command(t, "../../docs/e.md", "make it")`
+	const calls = `lab.Follow(t, "docs/a.md", "X=1"); followed(t, "docs/b.md"); c.follow("docs/c.md"); lab.Code(t, "docs/d.md", "yaml"); clidoc.Command(t, "../../docs/e.md", "make it")`
 	var all []string
 	for _, m := range following.all.FindAllStringSubmatch(strings.ReplaceAll(calls, "; ", "\n"), -1) {
 		all = append(all, m[1])

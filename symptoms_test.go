@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/internal/manual"
+	"github.com/pilotlight/pilotlight/internal/clidoc"
 )
 
 const troubleshooting = "docs/troubleshooting.md"
@@ -68,7 +68,7 @@ func TestEachSymptomIsReproduced(t *testing.T) {
 // reproduced says what a section lacks for its row.
 func reproduced(r symptom, text string) string {
 	typed, printed, lines := "", false, false
-	for _, f := range manual.Fences(text) {
+	for _, f := range clidoc.Fences(text) {
 		switch f.Language {
 		case "sh":
 			typed = f.Text

@@ -10,7 +10,7 @@ import (
 	"text/template/parse"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/fill"
+	"github.com/pilotlight/pilotlight/internal/template"
 	"github.com/pilotlight/pilotlight/node"
 	"github.com/pilotlight/pilotlight/templates"
 )
@@ -31,7 +31,7 @@ func executeOwn(text string, p Params) ([]byte, error) {
 
 // executeWith runs a template that may use these parts.
 func executeWith(parts, text string, p Params) ([]byte, error) {
-	t, err := fill.Parse("parts", parts, functions())
+	t, err := template.Parse("parts", parts, functions())
 	if err != nil {
 		return nil, fmt.Errorf("parse parts of the bootstrap template: %w", err)
 	}
@@ -52,8 +52,8 @@ func executeWith(parts, text string, p Params) ([]byte, error) {
 }
 
 // functions are what a template may call beside the language's own.
-func functions() fill.Functions {
-	return fill.Functions{
+func functions() template.Functions {
+	return template.Functions{
 		"json": func(args ...any) (any, error) {
 			if len(args) != 1 {
 				return nil, fmt.Errorf("wrong number of args for json: want 1 got %d", len(args))

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // longestFile is the size limit of a file, in bytes: the roots of a whole distribution have 0.3 MB.
 const longestFile = 4 << 20
 
 // ReadFile reads a file of certificates, of 4 MiB at most.
-func ReadFile(path string) ([]byte, error) { return regular.Read(path, longestFile) }
+func ReadFile(path string) ([]byte, error) { return safefile.Read(path, longestFile) }
 
 // Set is a set of files, and the last observation of them. A Set must not be copied.
 type Set struct {

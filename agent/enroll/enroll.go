@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Config is where a certificate comes from.
@@ -147,7 +147,7 @@ func (e *Enrollment) token() ([]byte, error) {
 	if e.config.Token == "" {
 		return nil, nil
 	}
-	text, err := regular.Read(e.config.Token, longestToken)
+	text, err := safefile.Read(e.config.Token, longestToken)
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
@@ -160,7 +160,7 @@ func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
 	if err != nil {
 		return err
 	}
-	roots, err := regular.Read(e.config.Roots, longestToken<<6)
+	roots, err := safefile.Read(e.config.Roots, longestToken<<6)
 	if err != nil {
 		if h == nil {
 			return fmt.Errorf("read the roots of the authority: %w", err)

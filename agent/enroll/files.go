@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
-	"github.com/pilotlight/pilotlight/internal/durable"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
 )
 
 // The names of the files, as Istio's agent has them.
@@ -37,7 +37,7 @@ const (
 type directory struct {
 	path string
 	lock *os.File
-	sync func(path string) error // durable.Sync except in tests
+	sync func(path string) error // atomicfile.Sync except in tests
 }
 
 // openDirectory makes a directory that no other user can use, and that no other agent uses. held is its lock if another image of this agent
@@ -55,14 +55,14 @@ func openDirectory(path, within string, held *os.File) (*directory, error) {
 	}
 	if same(held, lock) {
 		lock.Close()
-		d := &directory{path, held, durable.Sync}
+		d := &directory{path, held, atomicfile.Sync}
 		return d, d.link()
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("%s: another agent has its certificate there: give each agent a --certDir of its own", path)
 	}
-	d := &directory{path, lock, durable.Sync}
+	d := &directory{path, lock, atomicfile.Sync}
 	return d, d.link()
 }
 

@@ -7,7 +7,7 @@ import (
 	random "math/rand/v2"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // follow waits until a certificate is to be renewed: at a time, or when the authority has other roots. While a root is replaced, the new one must
@@ -38,7 +38,7 @@ func (e *Enrollment) follow(ctx context.Context, h *held, until time.Time) bool 
 
 // look reports whether the authority has other roots than those of a certificate.
 func (e *Enrollment) look(ctx context.Context, h *held) (other bool, err error) {
-	given, _ := regular.Read(e.config.Roots, longestToken<<6) // those of the certificate are there
+	given, _ := safefile.Read(e.config.Roots, longestToken<<6) // those of the certificate are there
 	roots, err := e.roots(ctx, append(given, h.roots...), h)
 	return err == nil && roots != nil && !bytes.Equal(roots, h.roots), err
 }

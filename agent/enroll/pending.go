@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pilotlight/pilotlight/internal/durable"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // pendingFile has the key of a request that was not answered: a token that may be used once is for this key. It is there before
@@ -56,7 +56,7 @@ func (p *pending) load(before *held) error {
 		return fmt.Errorf("write a key: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := durable.Write(p.path()+".new", p.path(), text, 0o600); err != nil {
+	if err := atomicfile.Write(p.path()+".new", p.path(), text, 0o600); err != nil {
 		return fmt.Errorf("the authority is not asked, for the key of the request cannot be kept: %w", err)
 	}
 	p.key, p.text = key, text
@@ -71,7 +71,7 @@ func (p *pending) path() string { return filepath.Join(p.directory.path, pending
 
 // read returns the key in the file, nil where there is none.
 func (p *pending) read() (*ecdsa.PrivateKey, []byte) {
-	text, err := regular.Read(p.path(), longestToken)
+	text, err := safefile.Read(p.path(), longestToken)
 	if err != nil {
 		return nil, nil
 	}

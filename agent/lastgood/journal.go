@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/frame"
-	"github.com/pilotlight/pilotlight/internal/durable"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
 )
 
 // journal is the file of one process of Envoy. Until it is whole it has a name of its own.
@@ -64,7 +64,7 @@ func (j *journal) create() (err error) {
 	j.free.Store(!slices.ContainsFunc(append([]string{j.store.dir}, j.store.others...), func(dir string) bool {
 		return contactOf(filepath.Join(dir, FileName(j.header.Node)), j.header) != 0
 	}))
-	if j.file, err = durable.Create(j.temporary(), 0o600); err != nil {
+	if j.file, err = atomicfile.Create(j.temporary(), 0o600); err != nil {
 		return err
 	}
 	j.last = j.store.now()
@@ -136,16 +136,16 @@ func (j *journal) stillNamed() error {
 
 // again writes the journal to a new file whose name was removed, as with the whole directory.
 func (j *journal) again() error {
-	file, err := durable.Create(j.temporary(), 0o600)
+	file, err := atomicfile.Create(j.temporary(), 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(file, io.NewSectionReader(j.file, 0, j.size))
 	if err == nil {
-		err = durable.Take(file, j.path())
+		err = atomicfile.Take(file, j.path())
 	}
 	if err != nil {
-		return errors.Join(err, durable.Drop(file))
+		return errors.Join(err, atomicfile.Drop(file))
 	}
 	_ = j.file.Close()
 	j.file = file
@@ -155,7 +155,7 @@ func (j *journal) again() error {
 // take gives the journal the name of the one before.
 func (j *journal) take() error {
 	j.named = true
-	err := durable.Take(j.file, j.path())
+	err := atomicfile.Take(j.file, j.path())
 	if j.named = err == nil; j.named {
 		j.store.newest.Store(j.last.UnixNano())
 	}
@@ -168,7 +168,7 @@ func (j *journal) rewrite(unanswered map[uint64]bool) error {
 	if err != nil {
 		return err
 	}
-	file, err := durable.Create(j.temporary(), 0o600)
+	file, err := atomicfile.Create(j.temporary(), 0o600)
 	if err != nil {
 		return err
 	}
@@ -201,12 +201,12 @@ func (j *journal) rewrite(unanswered map[uint64]bool) error {
 	switch {
 	case err != nil:
 	case j.named:
-		err = durable.Take(file, j.path())
+		err = atomicfile.Take(file, j.path())
 	default:
 		err = os.Remove(j.file.Name())
 	}
 	if err != nil {
-		return errors.Join(err, durable.Drop(file))
+		return errors.Join(err, atomicfile.Drop(file))
 	}
 	_ = j.file.Close()
 	j.file, j.size = file, anew.size

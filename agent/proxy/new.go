@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/internal/environ"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Proxy is a configured proxy: it can be started, or return the bootstrap of a start.
@@ -49,7 +49,7 @@ func New(ctx context.Context, config Config) (*Proxy, error) {
 	}
 	root := os.DirFS("/")
 	config.Params.Statsd = resolveStatsd(ctx, config.Params.Statsd, net.DefaultResolver.LookupNetIP, config.Log)
-	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: regular.FS("/")})
+	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: safefile.FS("/")})
 }
 
 // Resolve computes the identity of the proxy and the resources that Envoy may use. Its errors are those of New.

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -172,7 +172,7 @@ func TestInputsAreRegularFiles(t *testing.T) {
 		if _, err := input.read(); err == nil || err.Error() != want {
 			t.Errorf("read: %v, want %s", err, want)
 		}
-		if _, err := input.readDownward(regular.FS("/")); err == nil || err.Error() != want {
+		if _, err := input.readDownward(safefile.FS("/")); err == nil || err.Error() != want {
 			t.Errorf("read labels: %v, want %s", err, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/bootstrap"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Source lists the inputs of a bootstrap, beside its parameters. The zero Source is the role's own template.
@@ -92,8 +92,8 @@ func asJSON(path string, text []byte) ([]byte, error) {
 const longestInput = 16 << 20
 
 func (i Input) read() ([]byte, error) {
-	text, err := regular.Read(i.Path, longestInput)
-	if errors.Is(err, regular.ErrTooLong) {
+	text, err := safefile.Read(i.Path, longestInput)
+	if errors.Is(err, safefile.ErrTooLong) {
 		return nil, fmt.Errorf("%s: %w: have Envoy get the rest by path_config_source, or from discovery", i.Name, err)
 	}
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 	"github.com/pilotlight/pilotlight/internal/local"
-	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // Limits of the connections of a port. Each kind of source has its own limit, so that none can use up another's.
@@ -32,7 +32,7 @@ const (
 )
 
 // gate is a listener that always accepts. When a kind is at its limit, the gate closes a connection for each new one, as
-// package room says. A connection is served when its request has been read. A probe sends its request right
+// package connlimit says. A connection is served when its request has been read. A probe sends its request right
 // after it has connected, so it is such a connection only for a moment.
 type gate struct {
 	net.Listener
@@ -103,7 +103,7 @@ func (g *gate) relieve() bool {
 
 func (g *gate) admit(conn net.Conn) *guest {
 	remote, own := addressOf(conn.RemoteAddr()), addressOf(conn.LocalAddr())
-	newcomer := &guest{Conn: conn, gate: g, kind: g.kindOf(remote, own), source: room.SourceOf(remote)}
+	newcomer := &guest{Conn: conn, gate: g, kind: g.kindOf(remote, own), source: connlimit.SourceOf(remote)}
 	g.mu.Lock()
 	g.came++
 	newcomer.number = g.came
@@ -144,14 +144,14 @@ func evicted(guests []*guest, most int) int {
 	if !tooMany && len(guests) <= most {
 		return -1
 	}
-	var among []room.Guest
+	var among []connlimit.Guest
 	var index []int
 	for i, g := range guests {
 		if !tooMany || g.source == newest.source {
-			among, index = append(among, room.Guest{Source: g.source, Served: g.heard}), append(index, i)
+			among, index = append(among, connlimit.Guest{Source: g.source, Served: g.heard}), append(index, i)
 		}
 	}
-	return index[room.Victim(among, room.Ends)]
+	return index[connlimit.Victim(among, connlimit.Ends)]
 }
 
 // Close closes the connection and removes it from the gate.

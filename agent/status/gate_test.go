@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/pilotlight/pilotlight/internal/room"
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 // A room is written as "10.0.0.1 10.0.0.2! 10.0.0.1": oldest first, with ! where the request has been read.
@@ -43,7 +43,7 @@ func TestEvicted(t *testing.T) {
 				if heard {
 					address = text[:len(text)-1]
 				}
-				guests = append(guests, &guest{kind: test.kind, source: room.SourceOf(netip.MustParseAddr(address)), heard: heard})
+				guests = append(guests, &guest{kind: test.kind, source: connlimit.SourceOf(netip.MustParseAddr(address)), heard: heard})
 			}
 			if got := evicted(guests, most); got != test.want {
 				t.Errorf("%d leaves, want %d", got, test.want)
@@ -52,7 +52,7 @@ func TestEvicted(t *testing.T) {
 	}
 	var guests []*guest // each of a source of its own
 	for i := range most + 1 {
-		guests = append(guests, &guest{source: room.SourceOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})), heard: i == 0})
+		guests = append(guests, &guest{source: connlimit.SourceOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})), heard: i == 0})
 	}
 	if got := evicted(guests, most); got != 1 {
 		t.Errorf("all are modest: %d leaves, want the oldest that says nothing, 1", got)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/room"
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 // Bounds of a scrape.
@@ -68,7 +68,7 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	remote, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
-	s := &scrape{room.SourceOf(remote.Addr().Unmap()), cancel}
+	s := &scrape{connlimit.SourceOf(remote.Addr().Unmap()), cancel}
 	if !m.admit(s) {
 		plain(w, http.StatusServiceUnavailable, errRoom.Error())
 		return
@@ -97,11 +97,11 @@ func (m *merger) admit(s *scrape) bool {
 	if len(m.scrapes) <= scrapesAtOnce+scrapesWaiting {
 		return true
 	}
-	var among []room.Guest
+	var among []connlimit.Guest
 	for _, one := range m.scrapes {
-		among = append(among, room.Guest{Source: one.source, Served: true})
+		among = append(among, connlimit.Guest{Source: one.source, Served: true})
 	}
-	i := room.Victim(among, room.Lasts)
+	i := connlimit.Victim(among, connlimit.Lasts)
 	leaves := m.scrapes[i]
 	m.scrapes = slices.Delete(m.scrapes, i, i+1)
 	leaves.end()

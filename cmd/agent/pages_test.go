@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotlight/pilotlight/internal/clidoc"
 	"github.com/pilotlight/pilotlight/internal/golden"
-	"github.com/pilotlight/pilotlight/internal/manual"
 )
 
-func TestDocs(t *testing.T) { manual.Check(t, rootCommand(command{}), "../../docs/cli") }
+func TestDocs(t *testing.T) { clidoc.Check(t, rootCommand(command{}), "../../docs/cli") }
 
 // Each flag in README is a flag of agent, discovery or pod-init.
 func TestREADMENamesFlagsThatExist(t *testing.T) {
@@ -23,7 +23,7 @@ func TestREADMENamesFlagsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, cmd := range manual.All(rootCommand(command{})) {
+	for _, cmd := range clidoc.All(rootCommand(command{})) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	}
 	for files, flag := range map[string]string{
@@ -67,7 +67,7 @@ Each setting is a flag (` + "`--statusPort 15021`" + `), an environment variable
 ` + "`--config`" + ` or ` + "`PILOTLIGHT_CONFIG`" + ` names. A flag beats a variable, a variable the file, the file the default; an empty
 variable is one that is not set. ` + "`agent proxy --print-config`" + ` shows what counts and why.
 `)
-	b.WriteString(manual.Settings((&settings{}).table()))
+	b.WriteString(clidoc.Settings((&settings{}).table()))
 	b.WriteString("\n## Other variables\n\nThey have no flag: the platform or the injector sets them.\n\n| variable | what it is |\n|---|---|\n")
 	for _, v := range variables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.name, ", ", "`, `"), v.what)

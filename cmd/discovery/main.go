@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
+	"github.com/pilotlight/pilotlight/cmd/discovery/remote"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/logger"
@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("discovery", err) })
-	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), ask.Release(), ask.Status(), ask.Config(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
+	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), remote.Release(), remote.Status(), remote.Config(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
 	completeValues(root)
 	return root
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
+	"github.com/pilotlight/pilotlight/cmd/discovery/remote"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/explain"
@@ -30,7 +30,7 @@ func newExplain() *cobra.Command {
 			"such as a dead server, an ejected endpoint or an answer of DNS, is not judged. A token is read, not checked: its issuer, audiences and claims count,\n" +
 			"not its signature and times. A workload with a service account has a certificate of the mesh; of a node --meta says it.\n\n" +
 			"With --configDir it reads files alone. Without it a running discovery is asked, with the services of all registries; what connected proxies have\n" +
-			"said of themselves then counts for both sides.\n" + ask.Door,
+			"said of themselves then counts for both sides.\n" + remote.Door,
 		Example: "  discovery explain --from shop/web --to reviews:9080\n  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
 	}
 	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable; without it a running discovery is asked")
@@ -46,14 +46,14 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
 	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
 	cmd.Flags().BoolVar(&q.TLS, "tls", false, "the program begins TLS itself, with the host as server name, as clients of a gateway do; its certificate is not judged")
-	way := ask.AddWay(cmd)
+	way := remote.AddWay(cmd)
 	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), subcommand.AddOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if q.From == "" || q.To == "" {
 			return usage(errors.New("--from or --to is missing: want who sends, and the host"))
 		}
 		if len(paths.Objects) == 0 {
-			return ask.Explain(cmd, q, way, output)
+			return remote.Explain(cmd, q, way, output)
 		}
 		if cmd.Flags().Changed("discoveryAddress") {
 			return usage(errors.New("--configDir and --discoveryAddress: want one of them"))

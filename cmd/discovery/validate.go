@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
+	"github.com/pilotlight/pilotlight/cmd/discovery/remote"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/plane"
@@ -24,7 +24,7 @@ type validateOptions struct {
 	domains    plane.Domains
 	strict     bool
 	live       bool
-	way        *ask.Way
+	way        *remote.Way
 }
 
 // table has the settings of serve that say what its registries may have.
@@ -45,10 +45,10 @@ func newValidate() *cobra.Command {
 			"Warnings name what serve would ignore, and what does not do what it seems to. Exits 1 on an error.\n\n" +
 			"With --live a running discovery judges the files, as if it served them too: hosts, services, workloads and endpoints of all its registries and stores are known,\n" +
 			"and so are the proxies that are connected. An object replaces the one of its name there. Warnings about these objects, about proxies of their namespaces, and\n" +
-			"about others that only these files cause are printed. Nothing is written, and nothing is served.\n" + ask.Door,
+			"about others that only these files cause are printed. Nothing is written, and nothing is served.\n" + remote.Door,
 		Example: "  discovery validate mesh/\n  discovery validate mesh/ --registries Kubernetes\n" +
 			"  kubectl get services,endpointslices -A -o yaml | discovery validate mesh/ -\n" +
-			"  discovery validate --live mesh/\n" + ask.ExampleAfar("validate --live mesh/"),
+			"  discovery validate --live mesh/\n" + remote.ExampleAfar("validate --live mesh/"),
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().StringArrayVarP(&v.Objects, "filename", "f", nil, "file or directory to validate, - for standard input, as an argument is; repeatable")
@@ -56,7 +56,7 @@ func newValidate() *cobra.Command {
 	cmd.Flags().StringVar(&v.MeshNetworks, "networksConfig", "", "file of Istio's MeshNetworks to validate")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail on warnings as well")
 	cmd.Flags().BoolVar(&v.live, "live", false, "have a running discovery judge the files, beside what it serves and for the proxies that are connected to it")
-	v.way = ask.AddWay(cmd)
+	v.way = remote.AddWay(cmd)
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
 	loopback := addLoopback(cmd)
 	class := cmd.Flags().String("ingressClass", "", "class of Ingresses that serve is given, to name those that it would not serve; if empty, those of every class are judged")
@@ -78,7 +78,7 @@ func newValidate() *cobra.Command {
 		if len(v.Objects) == 0 && v.MeshConfig == "" && v.MeshNetworks == "" {
 			return setting.Usage("discovery", errors.New("a path, or --filename is missing: want a file, a directory or -"))
 		}
-		if err := ask.CheckLive(cmd, v.live, "live", "filename", "strict", "output"); err != nil {
+		if err := remote.CheckLive(cmd, v.live, "live", "filename", "strict", "output"); err != nil {
 			return err
 		}
 		read, err := v.ReadFiles(cmd.InOrStdin())
@@ -123,7 +123,7 @@ func (v *validateOptions) judge(cmd *cobra.Command, here validation.Mesh, read f
 		}
 		texts = append(texts, t)
 	}
-	verdict, err := ask.Validate(cmd, v.way, texts)
+	verdict, err := remote.Validate(cmd, v.way, texts)
 	if err != nil {
 		for _, p := range read.Problems {
 			cmd.PrintErrln(p)

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/pilotlight/pilotlight/internal/binding"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Certificates are the files that the secure port needs, in PEM.
@@ -57,11 +57,11 @@ func (t *TLS) Reload() error {
 		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.own.Certificate() }
 	}
 	if !signs || t.files != (Certificates{}) {
-		pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
+		pair, err := safefile.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
 		if err != nil {
 			return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)
 		}
-		text, err := regular.Read(t.files.CA, maxCertificates)
+		text, err := safefile.Read(t.files.CA, maxCertificates)
 		if err != nil {
 			return fmt.Errorf("read roots: %w", err)
 		}

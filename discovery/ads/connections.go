@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/room"
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 // connections are those of all listeners, from their first byte on, before a handshake. gRPC does not report the end of
 // one whose handshake fails. So closed connections are removed when the list has grown to twice its length, or is full.
 //
-// If it stays full, one connection is closed, as package room says. A connection with a stream is served.
+// If it stays full, one connection is closed, as package connlimit says. A connection with a stream is served.
 type connections struct {
 	limit    int                      // 0 for any number
 	streamed func() map[net.Conn]bool // returns the connections that have a stream
@@ -45,7 +45,7 @@ func (e *entrance) Accept() (net.Conn, error) {
 		conn = &deadlined{Conn: conn, Control: of}
 	}
 	if err == nil {
-		e.all.add(arrival{conn, e, room.SourceOf(addressOf(conn)), time.Now()})
+		e.all.add(arrival{conn, e, connlimit.SourceOf(addressOf(conn)), time.Now()})
 	}
 	return conn, err
 }
@@ -65,11 +65,11 @@ func (c *connections) add(a arrival) {
 		return
 	}
 	streamed := c.streamed()
-	guests := make([]room.Guest, len(c.open))
+	guests := make([]connlimit.Guest, len(c.open))
 	for i, a := range c.open {
-		guests[i] = room.Guest{Source: a.from, Served: streamed[a.conn]}
+		guests[i] = connlimit.Guest{Source: a.from, Served: streamed[a.conn]}
 	}
-	i := room.Victim(guests, room.Lasts)
+	i := connlimit.Victim(guests, connlimit.Lasts)
 	c.shed(c.open[i].conn)
 	_ = c.open[i].conn.Close()
 	c.open = slices.Delete(c.open, i, i+1)

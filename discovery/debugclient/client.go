@@ -18,7 +18,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/internal/binding"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
@@ -47,11 +47,11 @@ func Afar(address, name string, f Files) (At, error) {
 	if err != nil || host == "" {
 		return At{}, fmt.Errorf("the address is %q, want HOST:PORT", address)
 	}
-	pair, err := regular.KeyPair(f.Cert, f.Key, maxFile)
+	pair, err := safefile.KeyPair(f.Cert, f.Key, maxFile)
 	if err != nil {
 		return At{}, fmt.Errorf("read certificate and key: %w", err)
 	}
-	text, err := regular.Read(f.Roots, maxFile)
+	text, err := safefile.Read(f.Roots, maxFile)
 	if err != nil {
 		return At{}, fmt.Errorf("read roots: %w", err)
 	}

@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/fill"
+	"github.com/pilotlight/pilotlight/internal/template"
 )
 
 // Injector injects sidecars by one Config and one template. It is immutable.
 type Injector struct {
 	config   Config
-	template *fill.Template
+	template *template.Template
 }
 
 // Result is the result for one Pod.

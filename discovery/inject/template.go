@@ -11,7 +11,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pilotlight/pilotlight/internal/fill"
+	"github.com/pilotlight/pilotlight/internal/template"
 )
 
 // encoder is the name of the function that is appended to each action of a template.
@@ -19,8 +19,8 @@ const encoder = "asOneValue"
 
 // parseTemplate parses a template and changes it so that every {{action}} writes one JSON value, which is also one YAML
 // value.
-func parseTemplate(text string) (*fill.Template, error) {
-	parsed, err := fill.Parse("template", text, fill.Functions{encoder: asOneValue})
+func parseTemplate(text string) (*template.Template, error) {
+	parsed, err := template.Parse("template", text, template.Functions{encoder: asOneValue})
 	if err != nil {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
@@ -79,7 +79,7 @@ func encode(t *parse.Tree, n parse.Node) {
 }
 
 // render runs the template and returns its part of a Pod.
-func render(t *fill.Template, facts Facts) (pod, error) {
+func render(t *template.Template, facts Facts) (pod, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, facts); err != nil {
 		return nil, fmt.Errorf("run template: %w", err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/proxystatus"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // maxCertificate bounds a file of certificates, in bytes.
@@ -31,7 +31,7 @@ func (p *Plane) certificates() (out []page.Certificate) {
 			continue
 		}
 		c := page.Certificate{Name: path}
-		text, err := regular.Read(path, maxCertificate)
+		text, err := safefile.Read(path, maxCertificate)
 		if err == nil {
 			c.From, c.Until, err = shortest(text)
 		}

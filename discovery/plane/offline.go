@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // maxInjection bounds the files of the webhook's configuration and template, in bytes.
@@ -23,7 +23,7 @@ func Injector(configFile, templateFile, domain string, native bool) (*inject.Inj
 	var text []byte
 	var err error
 	if configFile != "" {
-		if text, err = regular.Read(configFile, maxInjection); err != nil {
+		if text, err = safefile.Read(configFile, maxInjection); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +38,7 @@ func Injector(configFile, templateFile, domain string, native bool) (*inject.Inj
 	if templateFile == "" {
 		return inject.New(c, inject.DefaultTemplate)
 	}
-	text, err = regular.Read(templateFile, maxInjection)
+	text, err = safefile.Read(templateFile, maxInjection)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 	"github.com/pilotlight/pilotlight/watch"
 )
 
@@ -55,7 +55,7 @@ func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *s
 func contents(paths ...string) [sha256.Size]byte {
 	hash := sha256.New()
 	for _, path := range paths {
-		data, _ := regular.Read(path, 4<<20)
+		data, _ := safefile.Read(path, 4<<20)
 		fmt.Fprintf(hash, "%d %s", len(data), data)
 	}
 	return [sha256.Size]byte(hash.Sum(nil))

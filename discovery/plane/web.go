@@ -19,7 +19,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca/server"
-	"github.com/pilotlight/pilotlight/internal/room"
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 // Bounds of the HTTP ports. They have few clients, and ADS needs the descriptors.
@@ -103,7 +103,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) (victim net.Conn
 	c.last++
 	switch state {
 	case http.StateNew, http.StateIdle, http.StateActive:
-		c.activity[conn] = activity{from: room.SourceOf(addressFrom(conn)), busy: state == http.StateActive, since: c.last}
+		c.activity[conn] = activity{from: connlimit.SourceOf(addressFrom(conn)), busy: state == http.StateActive, since: c.last}
 	default:
 		delete(c.activity, conn)
 	}
@@ -120,11 +120,11 @@ func (c *connections) victim(newest net.Conn) net.Conn {
 	open := slices.SortedFunc(maps.Keys(c.activity), func(a, b net.Conn) int {
 		return cmp.Or(order(a == newest, b == newest), cmp.Compare(c.activity[a].since, c.activity[b].since))
 	})
-	guests := make([]room.Guest, len(open))
+	guests := make([]connlimit.Guest, len(open))
 	for i, conn := range open {
-		guests[i] = room.Guest{Source: c.activity[conn].from, Served: c.activity[conn].busy}
+		guests[i] = connlimit.Guest{Source: c.activity[conn].from, Served: c.activity[conn].busy}
 	}
-	return open[room.Victim(guests, room.Ends)]
+	return open[connlimit.Victim(guests, connlimit.Ends)]
 }
 
 // order returns -1 if a is false and b is true, 1 for the opposite, and 0 if they are equal.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pilotlight/pilotlight/internal/durable"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
 )
 
 // Writes take at most a fiftieth of the time, as long as that means a pause of at most longestPause: a crash loses what came in it. One that failed
@@ -87,7 +87,7 @@ func (d *Directory) writeOne(source string, p pending) (written int64, err error
 		}
 		return 0, nil
 	}
-	file, err := durable.Create(to+".tmp", 0o600)
+	file, err := atomicfile.Create(to+".tmp", 0o600)
 	if err != nil {
 		return 0, err
 	}
@@ -97,10 +97,10 @@ func (d *Directory) writeOne(source string, p pending) (written int64, err error
 		err = buffer.Flush()
 	}
 	if err == nil {
-		err = durable.Take(file, to+ending)
+		err = atomicfile.Take(file, to+ending)
 	}
 	if err != nil {
-		return written, errors.Join(err, durable.Drop(file))
+		return written, errors.Join(err, atomicfile.Drop(file))
 	}
 	return written, file.Close()
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotlight/pilotlight/internal/manual"
+	"github.com/pilotlight/pilotlight/internal/clidoc"
 )
 
 // Block is a block of commands of a page, and what they print.
@@ -23,7 +23,7 @@ type Block struct {
 
 // Blocks are the sh blocks of a page in Markdown. A text block that follows one, with whatever words between them, is its output.
 func Blocks(page string) (blocks []Block) {
-	for _, f := range manual.Fences(page) {
+	for _, f := range clidoc.Fences(page) {
 		switch last := len(blocks) - 1; f.Language {
 		case "sh":
 			blocks = append(blocks, Block{Line: f.Line, Commands: f.Text})
@@ -196,7 +196,7 @@ func Code(t testing.TB, page, language string) (out []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range manual.Fences(string(text)) {
+	for _, f := range clidoc.Fences(string(text)) {
 		if f.Language == language {
 			out = append(out, f.Text)
 		}
@@ -210,5 +210,5 @@ func Code(t testing.TB, page, language string) (out []string) {
 // Command returns the commands of a page that are these words, or else the only ones with these words in them.
 func Command(t testing.TB, page, words string) string {
 	t.Helper()
-	return manual.Command(t, Path(page), words)
+	return clidoc.Command(t, Path(page), words)
 }

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/internal/manual"
+	"github.com/pilotlight/pilotlight/internal/clidoc"
 )
 
 // release makes a directory with a binary, an image and its contents, and keys; it returns their paths.
@@ -175,11 +175,11 @@ func TestWithOpenSSL(t *testing.T) {
 			t.Fatalf("%s: %v: %s", command, err, out)
 		}
 	}
-	shell(manual.Command(t, "../../docs/release.md", "openssl genpkey"))
+	shell(clidoc.Command(t, "../../docs/release.md", "openssl genpkey"))
 	if err := run([]string{filepath.Join(dir, "key.pem"), filepath.Join(dir, "agent-amd64")}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	shell(manual.Command(t, "../../docs/release.md", "openssl dgst"))
+	shell(clidoc.Command(t, "../../docs/release.md", "openssl dgst"))
 	shell("openssl dgst -sha256 -sign key.pem -out by.der agent-amd64")
 	text, err := os.ReadFile(filepath.Join(dir, "by.der"))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestWithOpenSSL(t *testing.T) {
 
 // The arguments with which docs/release.md verifies a release are taken.
 func TestVerifyAsThePageSays(t *testing.T) {
-	words := strings.Fields(manual.Command(t, "../../docs/release.md", "sign -verify"))
+	words := strings.Fields(clidoc.Command(t, "../../docs/release.md", "sign -verify"))
 	if begin := strings.Join(words[:3], " "); begin != "go run ./envoy-tools/sign" {
 		t.Fatalf("the page runs %q", begin)
 	}

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/discovery/acme"
-	"github.com/pilotlight/pilotlight/internal/durable"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Bounds of the directory's files.
@@ -73,7 +73,7 @@ func (s *directory) Load() (all map[string]acme.Record, broken map[string]acme.B
 
 // read reads a file that belongs to this user alone.
 func read(path string, to any) error {
-	text, err := regular.Read(path, maxFile)
+	text, err := safefile.Read(path, maxFile)
 	if err == nil {
 		err = private(path)
 	}
@@ -172,7 +172,7 @@ func (s *directory) write(name string, content any) error {
 		return err
 	}
 	at := filepath.Join(s.dir, name)
-	return durable.Write(at+".new", at, text, 0o600)
+	return atomicfile.Write(at+".new", at, text, 0o600)
 }
 
 // fileOf returns the name of the file of a set.

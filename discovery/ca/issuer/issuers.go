@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Issuers are the issuers of a file. Their keys are read by Reload.
@@ -32,7 +32,7 @@ type Issuers struct {
 // Open reads the issuers of a file, and their keys. A file of keys that cannot be used is told by Faults: it may come later, and
 // other tokens do not need it. root returns the root namespace: no claim gives it.
 func Open(path string, root func() string, log *slog.Logger, now func() time.Time) (*Issuers, error) {
-	text, err := regular.Read(path, longestSet)
+	text, err := safefile.Read(path, longestSet)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (i *Issuers) Files() (out []string) {
 // Reload reads the keys again. A file that cannot be used leaves the keys of before.
 func (i *Issuers) Reload() {
 	for _, issuer := range i.all {
-		text, err := regular.Read(issuer.File, longestSet)
+		text, err := safefile.Read(issuer.File, longestSet)
 		var keys []key
 		var notes []string
 		if err == nil {

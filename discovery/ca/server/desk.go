@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/room"
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 // Limits of callers.
@@ -186,7 +186,7 @@ func (d *Desk) identify(ctx context.Context, c Caller, authority *ca.Authority, 
 
 // countRefusals reads a token unless too many of the address were refused, and counts it if it is refused.
 func (d *Desk) countRefusals(address netip.Addr, now time.Time, read func() (ca.Identity, error)) (ca.Identity, error) {
-	source := room.SourceOf(address).String()
+	source := connlimit.SourceOf(address).String()
 	if err := d.waitOf(d.strange, source, now, "too many refusals of the address"); err != nil {
 		return ca.Identity{}, err
 	}

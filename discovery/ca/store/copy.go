@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const copyFile = "copy.json"
@@ -18,7 +18,7 @@ const copyFile = "copy.json"
 // is refused: it has a key that signs.
 func ReadCopy(dir string, at time.Time) (ca.Copy, error) {
 	path := filepath.Join(dir, copyFile)
-	text, err := regular.Read(path, longest)
+	text, err := safefile.Read(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ca.Copy{}, nil
 	}

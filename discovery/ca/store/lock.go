@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pilotlight/pilotlight/internal/durable"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
 )
 
 const (
@@ -44,5 +44,5 @@ func locked(dir string, do func() error) error {
 
 // write writes a file whole, or leaves the one before.
 func write(dir, name string, content []byte, mode os.FileMode) error {
-	return durable.Write(filepath.Join(dir, "."+name+".new"), filepath.Join(dir, name), content, mode)
+	return atomicfile.Write(filepath.Join(dir, "."+name+".new"), filepath.Join(dir, name), content, mode)
 }

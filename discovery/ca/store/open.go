@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const longest = 4 << 20 // bytes of a file
@@ -51,7 +51,7 @@ func filesOf(dir string, generation func(string) string) (f ca.Files, err error)
 		must bool
 	}{{ca.CertFile, &f.Cert, true}, {ca.KeyFile, &f.Key, true}, {ca.RootsFile, &f.Roots, true}, {ca.ChainFile, &f.Chain, false}} {
 		name := generation(file.name)
-		text, err := regular.Read(filepath.Join(dir, name), longest)
+		text, err := safefile.Read(filepath.Join(dir, name), longest)
 		switch {
 		case err == nil:
 			if err := judge(filepath.Join(dir, name), file.name == ca.KeyFile); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const (
@@ -31,7 +31,7 @@ func rotationOf(dir string) (ca.Rotation, error) { return rotationIn(dir, rotati
 
 func rotationIn(dir, name string) (ca.Rotation, error) {
 	path := filepath.Join(dir, name)
-	text, err := regular.Read(path, longest)
+	text, err := safefile.Read(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ca.Rotation{}, nil
 	}
@@ -111,7 +111,7 @@ func toBegin(dir string, again bool, at time.Time) (ca.Rotation, []change, error
 	if err != nil || state.Rotation.Phase != "" {
 		return state.Rotation, nil, err
 	}
-	last, err := regular.Read(filepath.Join(dir, ca.LastFile), longest)
+	last, err := safefile.Read(filepath.Join(dir, ca.LastFile), longest)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ca.Rotation{}, nil, err
 	}

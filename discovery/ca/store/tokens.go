@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
-	"github.com/pilotlight/pilotlight/internal/durable"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const tokensFile = "join-tokens.json"
@@ -36,13 +36,13 @@ func (t Tokens) Create(_ context.Context, namespace, account string, ttl time.Du
 
 // WriteText writes the text of a join token into a file that only its user reads.
 func WriteText(file, text string) error {
-	return durable.Write(file+".new", file, []byte(text+"\n"), 0o600)
+	return atomicfile.Write(file+".new", file, []byte(text+"\n"), 0o600)
 }
 
 // List returns all join tokens.
 func (t Tokens) List(_ context.Context) (ca.Tokens, error) {
 	path := filepath.Join(string(t), tokensFile)
-	text, err := regular.Read(path, longest)
+	text, err := safefile.Read(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

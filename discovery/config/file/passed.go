@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Why a file that has objects of Istio is passed over.
@@ -64,7 +64,7 @@ func (p *passes) look(path string, fault error) {
 		return
 	}
 	p.left--
-	file, err := regular.Open(path)
+	file, err := safefile.Open(path)
 	if err != nil {
 		return
 	}

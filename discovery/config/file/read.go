@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Limits of reading, in bytes. A file that exceeds one of them is refused by name.
@@ -171,7 +171,7 @@ func statOf(info fs.FileInfo) Stat {
 // read reads at most left bytes of a file. If a process is writing the file and wait returns true, it is not read.
 func read(name string, left int64, wait func(Stat) bool) File {
 	f := File{Name: name}
-	file, err := regular.Open(name)
+	file, err := safefile.Open(name)
 	if err != nil {
 		f.Err = reason(err)
 		return f
@@ -190,11 +190,11 @@ func read(name string, left int64, wait func(Stat) bool) File {
 		return f
 	}
 	most := min(maxFile, left)
-	f.Data, err = regular.Content(file, most)
+	f.Data, err = safefile.Content(file, most)
 	switch {
-	case errors.Is(err, regular.ErrTooLong) && most < maxFile:
+	case errors.Is(err, safefile.ErrTooLong) && most < maxFile:
 		f.Err = fmt.Errorf("is one too many, want at most %d MiB of configuration in all files", maxTotal>>20)
-	case errors.Is(err, regular.ErrTooLong):
+	case errors.Is(err, safefile.ErrTooLong):
 		f.Err = fmt.Errorf("%w: put its objects into several files", reason(err))
 	case err != nil:
 		f.Err = reason(err)
@@ -209,7 +209,7 @@ func ReadAll(name string, in io.Reader) File {
 	case f.Err != nil:
 		f.Data = nil
 	case len(f.Data) > maxStream:
-		f.Data, f.Err = nil, fmt.Errorf("%w: it has more than %d MiB: put its objects into several files", regular.ErrTooLong, maxStream>>20)
+		f.Data, f.Err = nil, fmt.Errorf("%w: it has more than %d MiB: put its objects into several files", safefile.ErrTooLong, maxStream>>20)
 	}
 	return f
 }

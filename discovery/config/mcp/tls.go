@@ -14,7 +14,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/internal/binding"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
@@ -32,7 +32,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(s.Sni, host), NextProtos: []string{"h2", binding.HTTP2}}
 	if s.CaCertificates != "" {
-		pem, err := regular.Read(s.CaCertificates, maxFile)
+		pem, err := safefile.Read(s.CaCertificates, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read caCertificates: %w", err)
 		}
@@ -41,7 +41,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 		}
 	}
 	if s.Mode == networking.ClientTLSSettings_MUTUAL {
-		pair, err := regular.KeyPair(s.ClientCertificate, s.PrivateKey, maxFile)
+		pair, err := safefile.KeyPair(s.ClientCertificate, s.PrivateKey, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read clientCertificate and privateKey: %w", err)
 		}

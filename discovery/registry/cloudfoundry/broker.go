@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Broker holds the settings of the connection to NATS.
@@ -158,7 +158,7 @@ const maxFile = 4 << 20
 func (b Broker) tls() (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if b.CA != "" {
-		pem, err := regular.Read(b.CA, maxFile)
+		pem, err := safefile.Read(b.CA, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the roots of NATS' certificate: %w", err)
 		}
@@ -168,7 +168,7 @@ func (b Broker) tls() (*tls.Config, error) {
 		}
 	}
 	if b.Cert != "" {
-		pair, err := regular.KeyPair(b.Cert, b.Key, maxFile)
+		pair, err := safefile.KeyPair(b.Cert, b.Key, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate for NATS: %w", err)
 		}
@@ -179,7 +179,7 @@ func (b Broker) tls() (*tls.Config, error) {
 
 // credentials reads the file of credentials.
 func credentials(path string) (nats.Option, error) {
-	data, err := regular.Read(path, maxFile)
+	data, err := safefile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read credentials of NATS: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/internal/bounded"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const (
@@ -69,7 +69,7 @@ const maxFile = 4 << 20
 func (c Config) tls() (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CACert != "" {
-		pem, err := regular.Read(c.CACert, maxFile)
+		pem, err := safefile.Read(c.CACert, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the roots of Consul's certificate: %w", err)
 		}
@@ -80,7 +80,7 @@ func (c Config) tls() (*tls.Config, error) {
 	}
 	if c.ClientCert != "" {
 		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := regular.KeyPair(c.ClientCert, c.ClientKey, maxFile)
+			pair, err := safefile.KeyPair(c.ClientCert, c.ClientKey, maxFile)
 			if err != nil {
 				return nil, fmt.Errorf("read the certificate for Consul: %w", err)
 			}
@@ -95,7 +95,7 @@ func (c Config) token() (string, error) {
 	if c.TokenFile == "" {
 		return "", nil
 	}
-	token, err := regular.Read(c.TokenFile, maxFile)
+	token, err := safefile.Read(c.TokenFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("read Consul's token: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pilotlight/pilotlight/discovery/secret"
-	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 const (
@@ -111,7 +111,7 @@ func readGroup(dir string, name secret.Name, of users) secret.Group {
 func readSecret(dir string, of users) (certificate, roots *secret.Secret, err error) {
 	var files [3][]byte
 	for i, name := range []string{certificateFile, keyFile, rootsFile} {
-		if files[i], err = regular.Read(filepath.Join(dir, name), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if files[i], err = safefile.Read(filepath.Join(dir, name), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, err
 		}
 	}
@@ -146,7 +146,7 @@ type users struct{ accounts, namespaces []string }
 // none. With a fault nobody has access.
 func readUsers(dir string, wider users) (users, error) {
 	for name, list := range map[string]*[]string{accountsFile: &wider.accounts, namespacesFile: &wider.namespaces} {
-		text, err := regular.Read(filepath.Join(dir, name), maxFile)
+		text, err := safefile.Read(filepath.Join(dir, name), maxFile)
 		switch {
 		case err == nil:
 			*list = strings.Fields(string(text))

@@ -1,4 +1,4 @@
-// Package fill runs templates in the language of text/template over plain values: structs, maps, lists, texts and
+// Package template runs templates in the language of text/template over plain values: structs, maps, lists, texts and
 // numbers.
 //
 //	text ─▶ Parse (text/template/parse) ─▶ Template ─▶ Execute(values) ─▶ text
@@ -8,4 +8,4 @@
 // every exported method of every type of a program: of discovery that is a quarter. All else of the language is here:
 // if, with, range over numbers, lists and maps, break, continue, variables, define, block, and its functions, but for
 // call. A caller that has values with methods computes what these return, by name: see Compute. As with its option missingkey=error, an entry that a map does not have is an error.
-package fill
+package template

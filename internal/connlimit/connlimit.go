@@ -1,4 +1,4 @@
-package room
+package connlimit
 
 import "net/netip"
 

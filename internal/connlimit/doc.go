@@ -1,4 +1,4 @@
-// Package room decides which connection leaves a port that is full. It is the one policy of every port of both
+// Package connlimit decides which connection leaves a port that is full. It is the one policy of every port of both
 // programs:
 //
 //	a newcomer comes to a full port ─▶ the sources with the most connections ─▶ the oldest that is not served
@@ -9,4 +9,4 @@
 // loses nothing.
 //
 // The package only decides: it holds no connection and knows no limit, which belong to the listener of each port.
-package room
+package connlimit

@@ -5,7 +5,7 @@
 //	              └──── line ◀─────┴────── place ◀──────┴──────────── path ◀──────────┴──▶ Problem{file, line, path, message}
 //
 // This long way finds faults. Nearly all documents are valid and simple, and take two short ways: a document of block
-// mappings and lists is read into nodes without the YAML package (plain.go), and nodes are decoded directly into
+// mappings and lists is read into nodes without the YAML package (fastyaml.go), and nodes are decoded directly into
 // Istio's type (straight.go). A document that a short way does not support takes the long way from its start, so that
 // the long way gives every verdict.
 //

@@ -111,9 +111,7 @@ const (
 		discovery/ads/intake/frames.go
 		discovery/ads/intake/message.go
 		discovery/config/file/parse.go
-		discovery/config/file/plan.go
-		discovery/config/file/wipe.go
-		discovery/config/file/writable.go
+		discovery/config/file/state.go
 		discovery/config/kubernetes/verdict.go
 		discovery/config/mcp/state.go
 		discovery/inject/admission/state.go

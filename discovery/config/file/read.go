@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/internal/safefile"
+	"github.com/pilotlight/pilotlight/watch"
 )
 
 // Limits of reading, in bytes. A file that exceeds one of them is refused by name.
@@ -241,4 +243,173 @@ func reason(err error) error {
 		return at.Err
 	}
 	return err
+}
+
+// look reads the files that may have changed. With an error the state of the files is unknown.
+func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) {
+	if c.All || !s.single(path, c.Paths) {
+		return s.lookAtAll(path, now)
+	}
+	var names, deleted []string
+	for _, name := range c.Paths {
+		_, err := os.Lstat(name)
+		switch {
+		case err != nil && s.knows(name):
+			deleted = append(deleted, name)
+		case err == nil && (named(filepath.Base(name)) || name == path):
+			names = append(names, name)
+		}
+	}
+	return look{files: s.read(names, now), deleted: deleted}, nil
+}
+
+// single reports whether each path is that of one file, or of none: a directory or a link may contain many files.
+func (s *state) single(root string, paths []string) bool {
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		switch {
+		case err == nil && !info.Mode().IsRegular():
+			return false
+		case err != nil && !s.knows(path) && !named(filepath.Base(path)): // it may have been a directory
+			return false
+		case path == root && err != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// lookAtAll reads the files whose Stat differs from the last one.
+func (s *state) lookAtAll(path string, now time.Time) (look, error) {
+	l, err := list(path)
+	if err != nil {
+		return look{}, err
+	}
+	there := make(map[string]bool, len(l.names))
+	var changed []string
+	for _, name := range l.names {
+		there[name] = true
+		if p := s.files[name]; p != nil && !p.stat.Fresh && s.waiting[name] == (waiting{}) {
+			if now, err := stat(name); err == nil && now.same(p.stat) {
+				continue
+			}
+		}
+		changed = append(changed, name)
+	}
+	others := append(l.blocked, l.passed.found...)
+	for _, f := range others {
+		there[f.Name] = true
+	}
+	out := look{files: append(s.read(changed, now), parse(s.file, others)...)}
+	for name := range s.known {
+		if !there[name] && !slices.ContainsFunc(l.blocked, func(b File) bool { return strings.HasPrefix(name, b.Name+"/") }) {
+			out.deleted = append(out.deleted, name)
+		}
+	}
+	slices.Sort(out.deleted)
+	return out, nil
+}
+
+func (s *state) file(name string) *parsed { return s.files[name] }
+
+func (s *state) knows(name string) bool {
+	_, waits := s.waiting[name]
+	return waits || s.files[name] != nil
+}
+
+// known yields the names of the files that existed at the last look.
+func (s *state) known(yield func(string) bool) {
+	for name := range s.files {
+		if !yield(name) {
+			return
+		}
+	}
+	for name := range s.waiting {
+		if s.files[name] == nil && !yield(name) {
+			return
+		}
+	}
+}
+
+// read reads files, and decodes their new documents.
+func (s *state) read(names []string, now time.Time) []*parsed {
+	left := maxTotal - s.size
+	for _, name := range names {
+		if p := s.files[name]; p != nil {
+			left += p.stat.Size
+		}
+	}
+	var files []File
+	for _, name := range names {
+		f := read(name, left, func(stat Stat) bool { return s.skipsRead(name, stat, now) })
+		if isDeleted(f) {
+			continue
+		}
+		left -= int64(len(f.Data))
+		files = append(files, f)
+	}
+	return parse(s.file, files)
+}
+
+// Why a file that has objects of Istio is passed over.
+var (
+	errName   = errors.New("is not read, though it has objects of Istio: want a name that ends in .yaml, .yml or .json")
+	errHidden = errors.New("is not read, though it has objects of Istio, because its directory's name begins with a dot")
+)
+
+// Bounds of the search for them: so many files and hidden directories in all, and so many bytes of each file.
+const (
+	maxPassed  = 1000
+	passedRead = 64 << 10
+)
+
+var ofIstio = regexp.MustCompile(`(?:^|[\s{,"'])apiVersion["']?\s*:\s*["']?[a-z.-]*\.istio\.io/`)
+
+// passes are the files that one look finds and does not read, though they have objects of Istio.
+type passes struct {
+	found []File
+	left  int // of maxPassed
+}
+
+// name looks at a file of another name than those that are read. Names such as a.yaml.bak and a.yaml~ are chosen so that a
+// file is not read; one without an extension, or with capital letters, is rather a mistake.
+func (p *passes) name(path string) {
+	if ext := filepath.Ext(path); ext == "" || named(strings.ToLower(filepath.Base(path))) {
+		p.look(path, errName)
+	}
+}
+
+// hidden looks at the files in a hidden directory and below it. The directories of Kubernetes' volumes begin with two dots; git
+// keeps no file as it is.
+func (p *passes) hidden(dir string) {
+	for todo := []string{dir}; len(todo) > 0 && p.left > 0; todo = todo[1:] {
+		p.left--
+		if name := filepath.Base(todo[0]); name == ".git" || strings.HasPrefix(name, "..") {
+			continue
+		}
+		entries, _ := os.ReadDir(todo[0])
+		for _, e := range entries {
+			switch path := filepath.Join(todo[0], e.Name()); {
+			case e.IsDir():
+				todo = append(todo, path)
+			case named(e.Name()):
+				p.look(path, errHidden)
+			}
+		}
+	}
+}
+
+func (p *passes) look(path string, fault error) {
+	if p.left <= 0 {
+		return
+	}
+	p.left--
+	file, err := safefile.Open(path)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if text, err := io.ReadAll(io.LimitReader(file, passedRead)); err == nil && ofIstio.Match(text) {
+		p.found = append(p.found, File{Name: path, Passed: fault})
+	}
 }

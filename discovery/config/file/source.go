@@ -2,12 +2,15 @@ package file
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
@@ -175,5 +178,174 @@ func (s *Source) warn(now Status) {
 func logProblems(log *slog.Logger, problems []config.Problem) {
 	for _, p := range problems {
 		p.Log(log)
+	}
+}
+
+// Manifests makes groups of services and workloads from objects of Kubernetes' own kinds.
+type Manifests interface {
+	// Put adds an object for which config.IsManifest is true, and returns its problems.
+	Put(o *model.Object) []config.Problem
+	Delete(o model.Meta)
+	// Changes returns the groups that have changed since the last call, and new problems between objects.
+	Changes() (map[string]model.Group, []config.Problem)
+}
+
+// understand replaces objects of Kubernetes by the groups that are made from them.
+func understand(m Manifests, groups map[string]model.Group) (problems []config.Problem) {
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		if !config.IsManifest(objectKind(key)) {
+			continue
+		}
+		switch objects := groups[key].Objects; {
+		case m == nil:
+		case len(objects) > 0:
+			problems = append(problems, m.Put(objects[0])...)
+		default:
+			m.Delete(metaOf(key))
+		}
+		delete(groups, key)
+	}
+	if m != nil {
+		made, found := m.Changes()
+		maps.Copy(groups, made)
+		problems = append(problems, found...)
+	}
+	return problems
+}
+
+// metaOf reads the key of an object.
+func metaOf(key string) model.Meta {
+	kind, rest, _ := strings.Cut(key, "/")
+	namespace, name, _ := strings.Cut(rest, "/")
+	return model.Meta{Kind: kind, Namespace: namespace, Name: name}
+}
+
+// Status is the state of the store, for people.
+type Status struct {
+	Objects  int       `json:"objects"`            // objects that are served
+	LastGood []string  `json:"lastGood,omitempty"` // those of them whose present form is refused, each with its place
+	Refused  []string  `json:"refused,omitempty"`  // objects that are not served at all, each with its place
+	Lost     []string  `json:"lost,omitempty"`     // files in which not even the names of all objects can be read now
+	Unread   []string  `json:"unread,omitempty"`   // those for which this has been so since the start
+	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not applied yet
+	Held     string    `json:"held,omitempty"`     // text about objects that disappeared at once and are still served
+	Since    time.Time `json:"since,omitzero"`     // when that was
+	Until    time.Time `json:"until,omitzero"`     // when those are removed
+	HeldNow  int       `json:"heldObjects"`        // number of these objects
+	Fault    string    `json:"fault,omitempty"`    // why the store as a whole cannot be read now
+
+	Kinds map[string]Count `json:"kinds"`
+}
+
+// Count is how many objects of a kind are in each state.
+type Count struct {
+	Served   int `json:"served"` // in their present form
+	LastGood int `json:"lastGood,omitempty"`
+	Refused  int `json:"refused,omitempty"`
+	Held     int `json:"held,omitempty"`
+}
+
+func objectKind(key string) string {
+	kind, _, _ := strings.Cut(key, "/")
+	return kind
+}
+
+// status returns the state of the store.
+func (s *state) status() Status {
+	out := Status{
+		Objects: len(s.objects), Waiting: slices.Sorted(maps.Keys(s.waiting)),
+		Held: s.held.what, Since: s.held.since, Until: s.held.until, HeldNow: len(s.missing),
+		Kinds: make(map[string]Count, len(s.kinds)),
+	}
+	count := func(kind string, add Count) {
+		c := out.Kinds[kind]
+		out.Kinds[kind] = Count{c.Served + add.Served, c.LastGood + add.LastGood, c.Refused + add.Refused, c.Held + add.Held}
+	}
+	for kind, n := range s.kinds {
+		count(kind, Count{Served: n})
+	}
+	for key := range s.missing {
+		count(objectKind(key), Count{Served: -1, Held: 1})
+	}
+	counted := map[string]bool{} // two files may refuse one object
+	for _, name := range slices.Sorted(maps.Keys(s.faulty)) {
+		f := s.files[name]
+		switch {
+		case f.blind:
+			out.Unread = append(out.Unread, name)
+		case f.unreadable > 0:
+			out.Lost = append(out.Lost, name)
+		}
+		for _, key := range slices.Sorted(maps.Keys(f.refused)) {
+			entry := fmt.Sprintf("%s (%s:%d)", key, name, f.refused[key])
+			add := Count{Refused: 1}
+			if s.objects[key] == nil {
+				out.Refused = append(out.Refused, entry)
+			} else {
+				out.LastGood = append(out.LastGood, entry)
+				add = Count{Served: -1, LastGood: 1}
+			}
+			if !counted[key] {
+				counted[key] = true
+				count(objectKind(key), add)
+			}
+		}
+	}
+	return out
+}
+
+// Lines returns a line for each fault of the store.
+func (s Status) Lines() []string {
+	var out []string
+	if s.Fault != "" {
+		out = append(out, "configuration: it cannot be read, what it held is served: "+s.Fault)
+	}
+	for _, list := range []struct {
+		what string
+		of   []string
+	}{
+		{"refused, not served", s.Refused},
+		{"refused, the last good form is served", s.LastGood},
+		{"cannot be read, what it held is served", s.Lost},
+		{"cannot be read, and was not since the start", s.Unread},
+		{"is being written, its last form is served", s.Waiting},
+	} {
+		for _, name := range list.of {
+			out = append(out, fmt.Sprintf("configuration: %s: %s", name, list.what))
+		}
+	}
+	if s.Held != "" {
+		out = append(out, fmt.Sprintf("configuration: %s gone at once, served until %s", s.Held, s.Until.UTC().Format(time.RFC3339)))
+	}
+	return out
+}
+
+var (
+	objectsDesc = prometheus.NewDesc("pilotlight_config_objects", "Objects of the configuration files by kind, state and source: served; "+
+		"last_good, served in the form before the one that is refused; refused, not served; held, gone from the files and served still.",
+		[]string{"kind", "state", "source"}, nil)
+	filesDesc = prometheus.NewDesc("pilotlight_config_files", "Files by state and source: unreadable, of which not all objects can be told; "+
+		"waiting, which are being written.", []string{"state", "source"}, nil)
+)
+
+// Metrics counts objects and files of stores. It returns the stores that exist at the time of a scrape, by the names of
+// their sources.
+type Metrics func() map[string]*Source
+
+// Describe sends the descriptions of the metrics that Collect sends.
+func (m Metrics) Describe(out chan<- *prometheus.Desc) { out <- objectsDesc; out <- filesDesc }
+
+// Collect counts objects by kind and state, and files by state. A kind that was never served or refused has no line.
+func (m Metrics) Collect(out chan<- prometheus.Metric) {
+	for source, store := range m() {
+		now := store.Status()
+		for kind, n := range now.Kinds {
+			for state, n := range map[string]int{"served": n.Served, "last_good": n.LastGood, "refused": n.Refused, "held": n.Held} {
+				out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(n), kind, state, source)
+			}
+		}
+		for state, n := range map[string]int{"unreadable": len(now.Lost), "waiting": len(now.Waiting)} {
+			out <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(n), state, source)
+		}
 	}
 }

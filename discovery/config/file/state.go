@@ -2,9 +2,11 @@ package file
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -220,4 +222,200 @@ func Check(files []File) (objects []*model.Object, problems []config.Problem) {
 		objects = append(append(objects, s.objects[key]), s.twins[key]...)
 	}
 	return objects, s.problems()
+}
+
+// hold is the reason why objects are served that are no longer in any file: so many disappeared at once that it may be
+// an accident. They are removed when the time is over, and stay if the files return.
+type hold struct {
+	since, until time.Time // zero for no hold
+	what         string    // the objects that disappeared, as a text
+	asked        bool      // an operator has asked to end it
+}
+
+// removeMissing removes objects that are no longer in any file, unless they must be held. It returns a text about
+// objects that are held from now on, or no longer, and whether objects are removed that were held. With the last object the
+// server holds them instead, since it remembers over a restart what there was: see model.Update's Emptied.
+func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string, certain bool) {
+	what := ""
+	if len(s.missing) > 0 && s.wipeDelay > 0 {
+		what = wipe(s.objects, s.missing)
+	}
+	was := s.held
+	switch {
+	case s.emptied():
+		s.held = hold{}
+	case what == "":
+		s.held = hold{}
+		if was.what != "" {
+			message = "no longer held, for files are back: " + was.what
+		}
+	case was.what == "":
+		s.held = hold{since: now, until: now.Add(s.wipeDelay), what: what}
+		return fmt.Sprintf("held for %s, for it may be an accident: %s gone at once", s.wipeDelay, what), false
+	case was.asked:
+		s.held = hold{}
+		message, certain = "no longer held, as an operator has asked: "+what, true
+	case now.Before(was.until):
+		s.held.what = what
+		return "", false
+	default:
+		s.held = hold{}
+		message, certain = "no longer held, for the time is over: "+what, true
+	}
+	for key := range s.missing {
+		delete(s.objects, key)
+		delete(s.twins, key)
+		s.kinds[objectKind(key)]--
+		groups[key] = model.Group{}
+	}
+	clear(s.missing)
+	return message, certain
+}
+
+// emptied reports whether the files are left without any object, though some may be served still.
+func (s *state) emptied() bool {
+	return len(s.claims) == 0 && len(s.faulty) == 0 && len(s.missing) == len(s.objects)
+}
+
+// wipe returns a text about the objects that disappear, if they are a mass as of any source; else "".
+func wipe(objects map[string]*model.Object, gone map[string]bool) string {
+	var losses model.Losses
+	had := model.NewCensus()
+	for key, o := range objects {
+		group := model.Group{Objects: []*model.Object{o}}
+		if had.Count(group, 1); gone[key] {
+			losses.Add(group, model.Group{})
+		}
+	}
+	return losses.Mass("services", had, nil, false)
+}
+
+// blind returns a group for each file that never had a form whose objects were all known: discovery may have served
+// objects of it before its start.
+func (s *state) blind() map[string]model.Group {
+	out := map[string]model.Group{}
+	for name := range s.faulty {
+		f := s.files[name]
+		if !f.blind {
+			continue
+		}
+		group := model.Group{Unread: true}
+		for _, p := range f.problems {
+			if p.Severity == config.Error && len(group.Faults) == 0 {
+				group.Faults = []string{fmt.Sprintf("line %d: %s", p.Line, strings.TrimSpace(p.Path+" "+p.Message))}
+			}
+		}
+		out["file "+name] = group
+	}
+	return out
+}
+
+// compare returns the groups that differ, empty ones for those that are gone.
+func compare(was, now map[string]model.Group) map[string]model.Group {
+	out := map[string]model.Group{}
+	for key, group := range now {
+		if !slices.Equal(was[key].Faults, group.Faults) {
+			out[key] = group
+		}
+	}
+	for key := range was {
+		if _, is := now[key]; !is {
+			out[key] = model.Group{}
+		}
+	}
+	return out
+}
+
+// refused returns the keys of objects that have an error, and no good form that was read.
+func (s *state) refused() []string {
+	out := map[string]bool{}
+	for name := range s.faulty {
+		for key := range s.files[name].refused {
+			if s.objects[key] == nil {
+				out[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
+// A file that is being written is not complete. Its new form is applied after this time without a write:
+const (
+	lossWait  = time.Second            // if it holds less than before: it may have been truncated in order to be written again
+	writeWait = 30 * time.Second       // if a process has it open for writing; otherwise it is applied at once
+	writePoll = 200 * time.Millisecond // how often to check whether a process has it open: there is no event for a close
+)
+
+// waiting is a file with a new form that is not applied yet.
+type waiting struct {
+	stat  Stat
+	since time.Time // of these figures
+	until time.Time // when it is applied, unless it changes
+}
+
+// done reports whether to read the one file of a source, with a new form or not, now.
+func (w *waiting) done(stat Stat, now time.Time) bool {
+	if !w.stat.same(stat) {
+		w.stat, w.since = stat, now
+	}
+	return !stat.Writing || now.Sub(w.since) >= writeWait
+}
+
+// finished reports whether to apply the new form of a file now. If not, the file waits.
+func (s *state) finished(was, p *parsed, now time.Time) bool {
+	w, waits := s.waiting[p.name]
+	if !waits || !w.stat.same(p.stat) {
+		w.since = now
+	}
+	w.stat, w.until = p.stat, now
+	switch {
+	case p.stat.Writing:
+		w.until = w.since.Add(writeWait)
+	case p.unfinished:
+		w.until = now.Add(writePoll) // it must be read first
+	case was != nil && p.drops(was):
+		if w.until = w.since.Add(lossWait); p.stat.Modified.Before(w.since) {
+			w.until = p.stat.Modified.Add(lossWait)
+		}
+	}
+	if !w.until.After(now) {
+		delete(s.waiting, p.name)
+		return true
+	}
+	s.waiting[p.name] = w
+	return false
+}
+
+// skipsRead reports whether a file that is being written need not be read yet.
+func (s *state) skipsRead(name string, stat Stat, now time.Time) bool {
+	w, waits := s.waiting[name]
+	return !waits || !w.stat.same(stat) || now.Before(w.since.Add(writeWait))
+}
+
+// wakeAt returns when to look again even if no file changes.
+func (s *state) wakeAt(now time.Time) time.Time {
+	next := s.held.until
+	for _, w := range s.waiting {
+		at := w.until
+		if w.stat.Writing {
+			at = now.Add(writePoll)
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// waitingFiles returns the files to read again at wakeAt.
+func (s *state) waitingFiles() []string { return slices.Sorted(maps.Keys(s.waiting)) }
+
+// unwritten reports whether no file waits for the end of a write: until then the first mesh would be incomplete.
+func (s *state) unwritten() bool {
+	for name, w := range s.waiting {
+		if w.stat.Writing && s.files[name] == nil {
+			return false
+		}
+	}
+	return true
 }

@@ -2,12 +2,17 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
+	"k8s.io/klog/v2"
 
 	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
@@ -110,3 +116,50 @@ func (d *dialer) close() {
 	d.closes.Add(1)
 	d.CloseAll()
 }
+
+// Minor requests the server's version, and returns its second number: 36 of 1.36.3.
+func (c *Client) Minor(ctx context.Context) (int, error) {
+	client, err := c.typed(corev1.SchemeGroupVersion)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	data, err := client.Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return 0, fmt.Errorf("ask for the version of the API server: %w", err)
+	}
+	var answer struct{ Major, Minor string }
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return 0, fmt.Errorf("ask for the version of the API server: %w", err)
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(answer.Minor, "+"))
+	if err != nil || answer.Major != "1" {
+		return 0, fmt.Errorf("the version of the API server is %.20s.%.20s, want 1.N", answer.Major, answer.Minor)
+	}
+	return minor, nil
+}
+
+// LogTo makes client-go, which has one log for a whole process, write to log, at the level debug. Errors that matter
+// are also returned to this package; the others are requests that were cancelled. Only the first call of a process has an
+// effect: a goroutine that client-go has left behind may read its log at any time.
+func LogTo(log *slog.Logger) {
+	if _, set := logr.ToSlogHandler(klog.Background()).(quiet); !set {
+		klog.SetSlogLogger(slog.New(quiet{log.Handler()}))
+	}
+}
+
+// quiet lowers every level to debug.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
+	return q.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return q.Handler.Handle(ctx, r)
+}
+
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

@@ -12,8 +12,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+var eventVersion = schema.GroupVersion{Group: "events.k8s.io", Version: "v1"}
+
+// ObjectEvent is an Event of the API, with the fields that are written.
+type ObjectEvent struct {
+	metav1.ObjectMeta   `json:"metadata,omitempty"`
+	EventTime           metav1.MicroTime       `json:"eventTime"`
+	ReportingController string                 `json:"reportingController,omitempty"`
+	ReportingInstance   string                 `json:"reportingInstance,omitempty"`
+	Action              string                 `json:"action,omitempty"`
+	Reason              string                 `json:"reason,omitempty"`
+	Regarding           corev1.ObjectReference `json:"regarding,omitempty"`
+	Note                string                 `json:"note,omitempty"`
+	Type                string                 `json:"type,omitempty"`
+}
 
 // Limits of the API server for the fields of an Event, in bytes.
 const (

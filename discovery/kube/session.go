@@ -2,9 +2,15 @@ package kube
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pilotlight/pilotlight/internal/retry"
 )
 
 // Session is the use of one connection to an API server: watches that follow objects. One goroutine uses it.
@@ -104,4 +110,91 @@ func Namespaces(given []string) []string {
 		return []string{""}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(given)))
+}
+
+// A Session that failed is begun again after firstPause, then twice as long each time, up to longPause.
+const (
+	firstPause = time.Second
+	longPause  = 30 * time.Second
+)
+
+// Keep is Run until ctx is done: after an error it calls failed, waits, and begins again.
+func Keep(ctx context.Context, connect func() (*Client, error), do func(context.Context, *Session) error, failed func(err error, again time.Duration)) {
+	retry.Delays{First: firstPause, Last: longPause}.Do(ctx, func() error { return Run(ctx, connect, do) }, failed)
+}
+
+// Outbox makes updates of type U, which hold changed groups of type G by their keys, from the events of a Session.
+type Outbox[G, U any] struct {
+	Apply   func(Event)          // is called with each event
+	Changes func() map[string]G  // returns the groups that changed since the last call; not called before everything is listed
+	Update  func(map[string]G) U // makes an update
+	Ready   func() bool          // reports whether the first update may be sent, once everything is listed; nil for yes
+	Wake    <-chan struct{}      // another reason than events to ask for changes; nil for none
+	Woken   func()               // is called with each value of Wake, before Changes; may be nil
+}
+
+// Send sends updates until ctx is done: the first when everything is listed, even if it is empty. Until an update is
+// received, further changes are added to it.
+func (o Outbox[G, U]) Send(ctx context.Context, s *Session, updates chan<- U) {
+	unsent, first := map[string]G{}, true
+	for {
+		var out chan<- U
+		if s.Listed() && (first && (o.Ready == nil || o.Ready()) || !first && len(unsent) > 0) {
+			out = updates
+		}
+		select {
+		case e := <-s.Events():
+			s.Apply(e, o.Apply)
+		case <-o.Wake:
+			if o.Woken != nil {
+				o.Woken()
+			}
+		case out <- o.Update(unsent):
+			unsent, first = map[string]G{}, false
+			continue
+		case <-ctx.Done():
+			return
+		}
+		if s.Listed() {
+			maps.Copy(unsent, o.Changes())
+		}
+	}
+}
+
+// Objects returns the objects of type T in an event: those of a list, or the one that is new or has changed.
+func Objects[T any](e Event) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, o := range e.All {
+			if o, is := o.(T); is && !yield(o) {
+				return
+			}
+		}
+		if o, is := e.Put.(T); is {
+			yield(o)
+		}
+	}
+}
+
+// Only returns the object of type T after an event of a watch of one object; the zero value if it does not exist.
+func Only[T any](e Event) (found T) {
+	for o := range Objects[T](e) {
+		found = o
+	}
+	return found
+}
+
+// OneSecret returns a watch of one Secret.
+func OneSecret(namespace, name string) *Watch {
+	return &Watch{
+		Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}, Namespace: namespace, Fields: "metadata.name=" + name,
+	}
+}
+
+// FollowConfigMap calls apply with the content of a ConfigMap at the start and after each change, until ctx is done: nil
+// if it does not exist.
+func (s *Session) FollowConfigMap(ctx context.Context, namespace, name string, apply func(*corev1.ConfigMap)) {
+	defer s.Start(&Watch{
+		Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{}, Namespace: namespace, Fields: "metadata.name=" + name,
+	})()
+	s.Each(ctx, func(e Event) { apply(Only[*corev1.ConfigMap](e)) })
 }

@@ -130,7 +130,7 @@ const (
 		discovery/registry/eureka/record.go
 		discovery/registry/eureka/registry.go
 		discovery/secret/file/wanted.go
-		discovery/webhook/plan.go
+		discovery/webhook/certificate.go
 		discovery/webhook/state.go
 		discovery/keys/know.go
 		discovery/keep.go

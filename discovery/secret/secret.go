@@ -3,8 +3,11 @@ package secret
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,4 +120,25 @@ func Unite(told map[string]map[string]Group) (all Set, losers map[string][]strin
 		slices.Sort(losers[source])
 	}
 	return all, losers
+}
+
+// Mark tells one certificate, or one set of roots, from another, without showing it.
+type Mark struct {
+	Serial string    `json:"serial,omitempty"` // of the first certificate, in hexadecimal digits
+	Until  time.Time `json:"until,omitzero"`   // when that one ends
+	SHA256 string    `json:"sha256"`           // of all bytes
+}
+
+// MarkOf returns the mark of certificates in PEM. Bytes that are none have a hash alone.
+func MarkOf(text []byte) Mark {
+	sum := sha256.Sum256(text)
+	m := Mark{SHA256: hex.EncodeToString(sum[:])}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return m
+	}
+	if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.SerialNumber != nil {
+		m.Serial, m.Until = c.SerialNumber.Text(16), c.NotAfter.UTC()
+	}
+	return m
 }

@@ -88,7 +88,6 @@ const (
 		agent/frame/field.go
 		agent/enroll/plan.go
 		agent/relay/scan.go
-		agent/lastgood/answer.go
 		agent/lastgood/memory.go
 		agent/lastgood/message.go
 		agent/lastgood/progress.go

@@ -82,7 +82,6 @@ const (
 		agent/lossy/lines.go
 		cmd/agent/statustable.go
 		agent/records/parse.go
-		agent/sds/message.go
 		agent/sds/secret.go
 		agent/sds/stream.go
 		agent/frame/field.go

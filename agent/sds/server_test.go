@@ -1,12 +1,19 @@
 package sds
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -19,6 +26,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
 )
 
 // client is gRPC's own client, so that the wire format is tested against another implementation.
@@ -179,5 +189,99 @@ func TestOtherCallsAreRefused(t *testing.T) {
 	}
 	if _, err := stream.Recv(); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a message of 2 MiB: %v", err)
+	}
+}
+
+// A certificate that is renewed while a request is answered reaches the client too: it would stay unknown to it until the next one.
+func TestRenewedDuringAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(new(strings.Builder))
+		s.Set(NewSecrets([]byte("chain1"), []byte("key1"), nil))
+		ask, err := proto.Marshal(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: []string{Certificate}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, client := io.Pipe()
+		var answers [][]byte
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = s.serve(ctx, writer(func(message []byte) {
+				if answers = append(answers, message); len(answers) == 1 {
+					s.Set(NewSecrets([]byte("chain2"), []byte("key2"), nil))
+				}
+			}), http.NewResponseController(httptest.NewRecorder()), body, true)
+		}()
+		if err := frame.Write(client, ask); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(answers) != 2 || !bytes.Contains(answers[0], []byte("chain1")) || !bytes.Contains(answers[1], []byte("chain2")) {
+			t.Errorf("the client is sent %q, want both certificates", answers)
+		}
+		cancel()
+		client.Close()
+		<-done
+	})
+}
+
+// writer is called with each message that is written.
+type writer func(message []byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(bytes.Clone(p))
+	return len(p), nil
+}
+
+// A gate's certificate comes when the gate is opened, not before, beside the workload's; its key belongs to it.
+func TestOpen(t *testing.T) {
+	var log strings.Builder
+	s := newServer(&log)
+	s.Set(NewSecrets(nil, nil, []byte("roots")))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := client(t, s).StreamSecrets(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive := func() (names []string, last *tlsv3.Secret) {
+		t.Helper()
+		r, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range r.Resources {
+			last = &tlsv3.Secret{}
+			if err := resource.UnmarshalTo(last); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, last.Name)
+		}
+		return names, last
+	}
+	if err := stream.Send(&discoveryv3.DiscoveryRequest{TypeUrl: typeURL, ResourceNames: []string{"gate", Roots}}); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := receive(); !slices.Equal(names, []string{Roots}) {
+		t.Fatalf("the first answer is %s", names)
+	}
+	if err := s.Open("another"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open("gate"); err != nil {
+		t.Fatal(err)
+	}
+	names, gate := receive()
+	if !slices.Equal(names, []string{Roots, "gate"}) {
+		t.Fatalf("the second answer is %s", names)
+	}
+	pair := gate.GetTlsCertificate()
+	if _, err := tls.X509KeyPair(pair.GetCertificateChain().GetInlineBytes(), pair.GetPrivateKey().GetInlineBytes()); err != nil {
+		t.Error(err)
+	}
+	s.Shut("gate")
+	if all, _ := s.newest(); len(all) != 2 {
+		t.Errorf("after Shut there are %d secrets, want another's and the roots", len(all))
 	}
 }

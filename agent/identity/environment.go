@@ -1,4 +1,0 @@
-package identity
-
-// Environment is the environment of a process by name.
-type Environment map[string]string

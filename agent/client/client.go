@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
@@ -149,4 +152,108 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		}
 	}
 	return conn, err
+}
+
+// Status is the part of the document of /status that is shown.
+type Status struct {
+	Node  string `json:"node"`
+	Ready bool   `json:"ready"`
+	agent.Status
+	Epochs    []Epoch        `json:"epochs"` // instead of agent.Status's
+	Health    health.Verdict `json:"health"`
+	Readiness struct {
+		Since *time.Time `json:"since"` // of the current readiness; nil before it was first computed
+	} `json:"readiness"`
+	LastFailure  *status.Exit         `json:"last_failure"` // nil for none
+	Certificates []status.Certificate `json:"certificates"`
+	Recording    *status.Recording    `json:"recording"` // nil where nothing is to be remembered
+}
+
+// Epoch is one Envoy process.
+type Epoch struct {
+	agent.EpochStatus
+	Pid int `json:"pid"` // 0 before its fork
+}
+
+// Status returns the agent's status, and the document unchanged.
+func (c *Client) Status(ctx context.Context) (Status, []byte, error) {
+	a, err := c.ask(ctx, http.MethodGet, "/status")
+	if err != nil {
+		return Status{}, nil, err
+	}
+	var s Status
+	if err := json.Unmarshal(a.body, &s); err != nil || a.code != http.StatusOK || s.Node == "" {
+		return Status{}, nil, fmt.Errorf("%s is no agent (is %s right?): %w", c.Base.Host, c.Setting, a)
+	}
+	return s, a.body, nil
+}
+
+// upgradePause is the time between two questions whether another image runs.
+const upgradePause = 20 * time.Millisecond
+
+// Upgrade has the agent replace its program by a binary, empty for the one at the path of its own, and waits until that runs. It returns
+// the version of the binary.
+func (c *Client) Upgrade(ctx context.Context, binary string) (version string, err error) {
+	c.Owner = true
+	before, err := c.upgrades(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, err := c.ask(ctx, http.MethodPost, "/upgrade?binary="+url.QueryEscape(binary))
+	switch {
+	case err != nil:
+		return "", err
+	case a.code != http.StatusAccepted:
+		return "", errors.New(strings.TrimSpace(string(a.body)))
+	}
+	for {
+		now, err := c.upgrades(ctx)
+		switch {
+		case err == nil && now.Count > before.Count:
+			runs := strings.TrimSpace(string(a.body))
+			for _, setting := range now.NotInForce {
+				runs += "\nnot in force: " + setting
+			}
+			return runs, nil
+		case err == nil && now.Failure != "" && now.Pending == "":
+			return "", fmt.Errorf("the agent goes on as it was: %s", now.Failure)
+		case errors.Is(err, ErrNobody): // its sockets stay open during a replacement
+			return "", fmt.Errorf("the agent has ended: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(upgradePause): // a question during the replacement may have got no answer
+		}
+	}
+}
+
+func (c *Client) upgrades(ctx context.Context) (status.Upgrades, error) {
+	a, err := c.ask(ctx, http.MethodGet, "/status")
+	if err != nil {
+		return status.Upgrades{}, err
+	}
+	var s struct {
+		Upgrades status.Upgrades `json:"upgrades"`
+	}
+	if err := json.Unmarshal(a.body, &s); err != nil {
+		return s.Upgrades, fmt.Errorf("%w: no JSON: %w", a, err)
+	}
+	return s.Upgrades, nil
+}
+
+// Why returns why requests failed, as the Envoy that serves counts it.
+func (c *Client) Why(ctx context.Context) (status.Why, error) {
+	a, err := c.ask(ctx, http.MethodGet, "/why")
+	if err != nil {
+		return status.Why{}, err
+	}
+	if a.code != http.StatusOK {
+		return status.Why{}, fmt.Errorf("%s: %w", c.Base.Host, a)
+	}
+	var w status.Why
+	if err := json.Unmarshal(a.body, &w); err != nil || w.At.IsZero() {
+		return status.Why{}, fmt.Errorf("%s is no agent (is %s right?): %w", c.Base.Host, c.Setting, a)
+	}
+	return w, nil
 }

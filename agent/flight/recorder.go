@@ -2,9 +2,15 @@ package flight
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -113,4 +119,102 @@ func (r *Recorder) cgroup() cgroup.Memory {
 		r.log.Debug("control group not read", "err", err)
 	}
 	return c
+}
+
+// Write writes a record into dir, which it makes, and returns its path. It keeps the newest records, as many as keep,
+// and never leaves half a record. If it has written the record but cannot remove older ones, it returns both a path and
+// an error.
+func Write(dir string, r Record, keep int) (path string, err error) {
+	data, err := json.MarshalIndent(r.bounded(), "", indent)
+	if err != nil {
+		return "", fmt.Errorf("write flight record: %w", err)
+	}
+	name := fmt.Sprintf("%s-epoch%d.json", r.Time.UTC().Format("20060102T150405.000000000Z"), r.Epoch)
+	path = filepath.Join(dir, name)
+	if err := place(path, append(data, '\n')); err != nil {
+		return "", fmt.Errorf("write flight record: %w", err)
+	}
+	if err := removeOldest(dir, keep); err != nil {
+		return path, fmt.Errorf("remove old flight records: %w", err)
+	}
+	return path, nil
+}
+
+const unfinished = ".unfinished-*"
+
+// place writes a temporary file in the same directory and renames it.
+func place(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, unfinished) // 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+// removeOldest removes the oldest records by their names, which begin with a time. It touches no other file.
+func removeOldest(dir string, keep int) error {
+	records, err := filepath.Glob(filepath.Join(dir, "*Z-epoch*.json"))
+	if err != nil {
+		return err
+	}
+	leftover, err := filepath.Glob(filepath.Join(dir, unfinished))
+	if err != nil {
+		return err
+	}
+	slices.Sort(records)
+	var errs []error
+	for _, path := range append(leftover, records[:max(0, len(records)-keep)]...) {
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
+}
+
+// Process holds the data of /proc about a process.
+type Process struct {
+	Pid     int    `json:"pid,omitempty"`
+	State   string `json:"state,omitempty"` // "S (sleeping)"
+	Threads int64  `json:"threads,omitempty"`
+	RSS     int64  `json:"rss_bytes,omitempty"`
+	PeakRSS int64  `json:"peak_rss_bytes,omitempty"`
+}
+
+// ReadProcess reads proc/PID/status below a root.
+func ReadProcess(root fs.FS, pid int) (Process, error) {
+	data, err := fs.ReadFile(root, fmt.Sprintf("proc/%d/status", pid))
+	if err != nil {
+		return Process{}, fmt.Errorf("read process: %w", err)
+	}
+	p := Process{Pid: pid}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "State":
+			p.State = value
+		case "Threads":
+			p.Threads = number(value)
+		case "VmRSS":
+			p.RSS = number(strings.TrimSuffix(value, " kB")) << 10
+		case "VmHWM":
+			p.PeakRSS = number(strings.TrimSuffix(value, " kB")) << 10
+		}
+	}
+	return p, nil
+}
+
+// number parses a number; it returns 0 for a text that is none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }

@@ -68,11 +68,8 @@ const (
 	pureFiles = `
 		agent/core.go
 		agent/carry.go
-		agent/leave.go
 		agent/epoch.go
 		agent/handover.go
-		agent/restart.go
-		agent/drain.go
 		agent/stop.go
 		agent/status.go
 		agent/cert/check.go

@@ -1,8 +1,8 @@
 // Package agent is the supervisor: it keeps one Envoy alive, replaces it without a failed request when its configuration or
 // binary changes, and reaps it when the work is done.
 //
-// The decision is next(state, event, now) → state, actions, in core.go and the files beside it: epoch.go (processes),
-// handover.go (from one configuration to the next), restart.go (failures), drain.go (out of service), stop.go (the
+// The decision is next(state, event, now) → state, actions, in core.go and the files beside it: epoch.go (processes,
+// and what follows their failures), handover.go (from one configuration to the next), stop.go (out of service, and the
 // end). It is pure; the state is plain data. The loop in agent.go owns the state, waits for events and performs the
 // actions. A process is behind the interface Proxy, whose real implementation is agent/envoy.
 //

@@ -190,3 +190,42 @@ func (p *parser) labels(key string) map[string]string {
 	}
 	return out
 }
+
+// Keys of what an agent says of itself and of its pod: see Said.
+const (
+	versionKey  = "PILOTLIGHT_VERSION"
+	bypassedKey = "PILOTLIGHT_BYPASSED"
+)
+
+// Said is what an agent adds to the node of each stream to discovery that it relays. It is in no bootstrap, which an Envoy keeps for
+// life: meanwhile another image of the agent may have taken the Envoy over, and a redirection may have come or gone.
+type Said struct {
+	Version  string // PILOTLIGHT_VERSION, of the agent: "v0.2.0", "(devel)"
+	Bypassed string // PILOTLIGHT_BYPASSED: a port of the program, and a client that reaches it past Envoy: "8080 10.0.0.7"; empty for none that was seen
+}
+
+// Map returns the metadata, by key, without what is not said.
+func (s Said) Map() map[string]string {
+	out := map[string]string{}
+	for key, value := range map[string]string{versionKey: s.Version, bypassedKey: s.Bypassed} {
+		if value != "" {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// reserved are variables of an agent that runs beside a Pod's program: those that injection sets, those that would give
+// the proxy another identity than its Pod's, and those that change how programs are started: pod-init runs as root.
+var reserved = []string{
+	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
+	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "ISTIO_META_NAMESPACE", "ISTIO_META_SERVICE_ACCOUNT",
+	"PILOTLIGHT_ID", "PILOTLIGHT_IP", "PILOTLIGHT_SERVICEREGISTRY", "PILOTLIGHT_DOMAIN", "PILOTLIGHT_TRUST_DOMAIN", "PILOTLIGHT_STATUS_PORT",
+	"PILOTLIGHT_DISCOVERY_ADDRESS", "PILOTLIGHT_SERVICE_CLUSTER", "PILOTLIGHT_PROXY_LOG_LEVEL",
+	"PATH", "BASH_ENV", "GLIBC_TUNABLES",
+}
+
+// Reserved reports whether the configuration of an injected proxy must not set a variable of its agent.
+func Reserved(variable string) bool {
+	return slices.Contains(reserved, variable) || strings.HasPrefix(variable, "LD_")
+}

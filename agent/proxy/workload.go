@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/agent/probe"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
@@ -22,7 +23,7 @@ const (
 // workload is the application beside the proxy: its endpoints to which the agent sends requests.
 type workload struct {
 	application *status.Application
-	probes      status.Probes
+	probes      probe.Probes
 }
 
 // workloadOf parses these variables; its error has every fault. A probe may name the proxy's address and those of this
@@ -34,7 +35,7 @@ func workloadOf(env identity.Environment, statusPort int, ip string, addresses [
 	}
 	var faults *multierror.Error
 	if text := env[probesVariable]; text != "" {
-		w.probes, err = status.ParseProbes(text, own)
+		w.probes, err = probe.ParseProbes(text, own)
 		faults = multierror.Append(faults, ofVariable(probesVariable, err)...)
 	}
 	if text := env[prometheusVariable]; text != "" {

@@ -10,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/probe"
 )
 
 // Application is the address of the workload's own metrics, on this host.
 type Application struct {
 	Port int
 	Path string // begins with a slash; may have a query
-	Own  string // the proxy's own address, see reach; empty for loopback alone
+	Own  string // the proxy's own address, see probe.Reach; empty for loopback alone
 }
 
 // ParseApplication reads the workload's annotations prometheus.io/scrape, port and path, as the injector writes them:
@@ -63,7 +65,7 @@ func (a *Application) scrape(ctx context.Context, userAgent string) (*http.Respo
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 16 << 10,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			_, port, _ := net.SplitHostPort(address)
-			return dialFirst(ctx, reach("", a.Own), port)
+			return probe.DialFirst(ctx, probe.Reach("", a.Own), port)
 		},
 	}
 	return transport.RoundTrip(request)

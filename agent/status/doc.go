@@ -9,8 +9,7 @@
 //	  GET  /why                       why requests failed, as JSON; from 127.0.0.1 and ::1 only
 //	  GET  /metrics                   the agent's own, for Prometheus
 //	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
-//	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC; at the proxy's own address, past
-//	                                  redirection from 127.0.0.6 or ::6, then at 127.0.0.1 and ::1
+//	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC; agent/probe sends it
 //	  POST /drain, /undrain           out of service, and back; from 127.0.0.1 and ::1 only
 //	  POST /quitquitquit              like SIGTERM; from the same addresses only
 //	127.0.0.1:15000  ── Front: GET and HEAD ──▶ Unix socket of the epoch that serves

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/probe"
 )
 
 // Config holds the parts of the agent that the status port uses.
@@ -25,7 +26,7 @@ type Config struct {
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
 	Workload    Workload                 // of Istio's metrics
 	Application *Application             // whose metrics are merged; nil for none
-	Probes      Probes                   // of the application
+	Probes      probe.Probes             // of the application
 	Envoys      Envoys
 	Remake      func() error                           // see Place
 	Why         func(ctx context.Context) (Why, error) // asks Envoy why requests failed

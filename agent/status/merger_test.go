@@ -328,6 +328,27 @@ func TestMergeStreams(t *testing.T) {
 	}
 }
 
+// A program that listens on the proxy's address alone is scraped, and one that listens on loopback alone.
+func TestScrapesReachTheApplication(t *testing.T) {
+	for _, address := range []string{"127.0.0.77", "127.0.0.1", "::1"} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })}
+		go server.Serve(listener)
+		defer server.Close()
+		port := listener.Addr().(*net.TCPAddr).Port
+		scraped := &Application{Port: port, Path: "/metrics", Own: "127.0.0.77"}
+		response, err := scraped.scrape(t.Context(), "")
+		if err != nil {
+			t.Errorf("metrics of a program at %s: %v", address, err)
+			continue
+		}
+		response.Body.Close()
+	}
+}
+
 func TestParseApplication(t *testing.T) {
 	for _, test := range []struct {
 		text, want string // an error's text, or %v of what was read

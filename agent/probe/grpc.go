@@ -1,4 +1,4 @@
-package status
+package probe
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func (g *GRPC) ask(ctx context.Context, at []string) (code int, text string, err
 		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			_, port, _ := net.SplitHostPort(address)
-			return dialFirst(ctx, at, port)
+			return DialFirst(ctx, at, port)
 		},
 	}
 	defer transport.CloseIdleConnections()

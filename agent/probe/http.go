@@ -1,4 +1,4 @@
-package status
+package probe
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ func (h *HTTPGet) ask(ctx context.Context, at []string, userAgent string) (code 
 			if err != nil {
 				return nil, err
 			}
-			return dialFirst(ctx, at, port)
+			return DialFirst(ctx, at, port)
 		},
 	}
 	request, err := h.request(ctx, at[0], userAgent)

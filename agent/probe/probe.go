@@ -1,11 +1,15 @@
-package status
+package probe
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/internal/local"
 )
@@ -27,7 +32,7 @@ type Probe struct {
 	TCPSocket *TCPSocket
 	GRPC      *GRPC
 	Timeout   time.Duration
-	Own       string // the proxy's own address, see reach; empty for loopback alone
+	Own       string // the proxy's own address, see Reach; empty for loopback alone
 }
 
 // The kinds of probes. A Host is an address of this host; if it is empty, the probe goes to the proxy's own address, or
@@ -174,4 +179,105 @@ func isHeader(h Header) bool {
 	noToken := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	return h.Name != "" && !strings.ContainsFunc(h.Name, noToken) && !strings.ContainsFunc(h.Value, control)
+}
+
+// writeGrace is how long the writing of an answer may take beyond the time of the probe.
+const writeGrace = 5 * time.Second
+
+// ServeHTTP probes the application and returns the result.
+func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	probe, known := p[r.URL.Path]
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		http.Error(w, r.Method+": want GET", http.StatusMethodNotAllowed)
+		return
+	case !known:
+		http.Error(w, r.URL.Path+": the application has no such probe", http.StatusNotFound)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(probe.Timeout + writeGrace))
+	ctx, cancel := context.WithTimeout(r.Context(), probe.Timeout)
+	defer cancel()
+	code, text, err := probe.ask(ctx, r.UserAgent())
+	if err != nil {
+		code, text = http.StatusInternalServerError, err.Error()
+	}
+	http.Error(w, text, code) // a status of 200 too: it writes any as plain text
+}
+
+// ask returns the status for the kubelet, and a text that the kubelet may show.
+func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
+	switch {
+	case p.HTTPGet != nil:
+		return p.HTTPGet.ask(ctx, Reach(p.HTTPGet.Host, p.Own), userAgent)
+	case p.TCPSocket != nil:
+		conn, err := DialFirst(ctx, Reach(p.TCPSocket.Host, p.Own), strconv.Itoa(int(p.TCPSocket.Port)))
+		if err != nil {
+			return 0, "", err
+		}
+		return http.StatusOK, "connected", conn.Close()
+	}
+	return p.GRPC.ask(ctx, Reach("", p.Own))
+}
+
+// loopback has the addresses of an application on this host that does not listen on all addresses.
+var loopback = []string{"127.0.0.1", "::1"}
+
+// Reach returns the addresses to try for the application. Without a host the proxy's own address is the first, where the kubelet
+// would send the probe: many programs listen there only. Loopback follows, for programs that listen only there, behind
+// their proxy. own is empty if the proxy's address is not one of this host.
+func Reach(host, own string) (addresses []string) {
+	switch {
+	case host == "localhost":
+		return loopback
+	case host != "":
+		return []string{host}
+	case own == "" || slices.Contains(loopback, own):
+		return loopback
+	}
+	return append([]string{own}, loopback...)
+}
+
+// sourceOf returns the address from which to connect to an address of this host, nil for any. From 127.0.0.6 and ::6,
+// Envoy's own source addresses for inbound traffic, connections to the pod's address are not redirected to Envoy, whose
+// listener would want TLS.
+func sourceOf(address string) net.Addr {
+	to, err := netip.ParseAddr(address)
+	switch {
+	case err != nil || to.IsLoopback():
+		return nil
+	case to.Unmap().Is4():
+		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 6)}
+	}
+	return &net.TCPAddr{IP: net.ParseIP("::6")}
+}
+
+// DialFirst connects to the first address that accepts the connection. An address whose source is missing, as ::6 is on
+// hosts without redirection, is tried last, from any source. If none accepts, the error is that of the first one, and
+// names the others.
+func DialFirst(ctx context.Context, addresses []string, port string) (net.Conn, error) {
+	var first error
+	var later []string
+	for _, address := range addresses {
+		conn, err := (&net.Dialer{LocalAddr: sourceOf(address)}).DialContext(ctx, "tcp", net.JoinHostPort(address, port))
+		if err == nil {
+			return conn, nil
+		}
+		if errors.Is(err, unix.EADDRNOTAVAIL) && sourceOf(address) != nil {
+			later = append(later, address)
+			continue
+		}
+		first = cmp.Or(first, err)
+	}
+	for _, address := range later {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, port))
+		if err == nil {
+			return conn, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	if len(addresses) > 1 {
+		first = fmt.Errorf("%w, nor at %s", first, strings.Join(addresses[1:], ", "))
+	}
+	return nil, first
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/agent/metrics"
 	"github.com/pilotlight/pilotlight/agent/probe"
-	"github.com/pilotlight/pilotlight/agent/status"
 )
 
 // The variables with the application's probes and its annotations for metrics, which the injector has moved to the
@@ -22,7 +22,7 @@ const (
 
 // workload is the application beside the proxy: its endpoints to which the agent sends requests.
 type workload struct {
-	application *status.Application
+	application *metrics.Application
 	probes      probe.Probes
 }
 
@@ -39,7 +39,7 @@ func workloadOf(env identity.Environment, statusPort int, ip string, addresses [
 		faults = multierror.Append(faults, ofVariable(probesVariable, err)...)
 	}
 	if text := env[prometheusVariable]; text != "" {
-		w.application, err = status.ParseApplication(text, statusPort, own[0])
+		w.application, err = metrics.ParseApplication(text, statusPort, own[0])
 		faults = multierror.Append(faults, ofVariable(prometheusVariable, err)...)
 	}
 	return w, faults.ErrorOrNil()

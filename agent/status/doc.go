@@ -8,7 +8,7 @@
 //	  GET  /                          a page for people; from 127.0.0.1 and ::1 only
 //	  GET  /why                       why requests failed, as JSON; from 127.0.0.1 and ::1 only
 //	  GET  /metrics                   the agent's own, for Prometheus
-//	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
+//	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one: agent/metrics
 //	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC; agent/probe sends it
 //	  POST /drain, /undrain           out of service, and back; from 127.0.0.1 and ::1 only
 //	  POST /quitquitquit              like SIGTERM; from the same addresses only
@@ -66,15 +66,6 @@
 // connections stay. The drain lasts through handovers and crashes. /undrain ends it: Envoy cannot undo a drain, so the
 // agent hands over to a new Envoy that is not drained, and readiness is true again when the new Envoy serves. If that
 // handover is refused, the drain stays; a further /undrain tries again.
-//
-// # Metrics in one
-//
-// Stats of Envoy that begin with "istio." are those that discovery's listeners count. They get Istio's names and labels here: docs/design/042.
-//
-// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with its own share of
-// the scraper's time and a limit of its bytes. One source cannot make the text of the others invalid: a line that is
-// not valid, or that is cut short, is dropped, as are "# EOF" and a second TYPE; OpenMetrics is converted to text. At
-// the end of the answer, pilotlight_agent_metrics_source_up and similar metrics name the missing sources.
 //
 // Each request is bounded in time and size. A connection serves one request, and no goroutine runs between requests.
 package status

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/metrics"
 	"github.com/pilotlight/pilotlight/agent/probe"
 )
 
@@ -24,8 +26,8 @@ type Config struct {
 	// version, or why it cannot.
 	Upgrade     func(ctx context.Context, path string) (version string, err error)
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
-	Workload    Workload                 // of Istio's metrics
-	Application *Application             // whose metrics are merged; nil for none
+	Workload    metrics.Workload         // of Istio's metrics
+	Application *metrics.Application     // whose metrics are merged; nil for none
 	Probes      probe.Probes             // of the application
 	Envoys      Envoys
 	Remake      func() error                           // see Place
@@ -79,11 +81,14 @@ func Handler(c Config) http.Handler {
 	mux.Handle("GET /page.css", c.readOnly(http.HandlerFunc(c.style)))
 	mux.HandleFunc("GET /favicon.ico", noIcon)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", textFormat)
+		w.Header().Set("Content-Type", metrics.TextFormat)
 		c.Document().writeMetrics(w, time.Now())
 	})
 	if !c.owner { // only one merger, since it has the limits of all scrapes together
-		mux.Handle("GET /stats/prometheus", newMerger(c))
+		mux.Handle("GET /stats/prometheus", metrics.Handler(metrics.Config{
+			Envoy: c.Envoy, Application: c.Application, Workload: c.Workload, Log: c.Log,
+			Agent: func(to io.Writer, now time.Time) { c.Document().writeMetrics(to, now) },
+		}))
 	}
 	mux.Handle("/drain", c.localOnly(c.command(agent.Drain, "drained: POST /undrain ends it")))
 	mux.Handle("/undrain", c.localOnly(c.command(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))

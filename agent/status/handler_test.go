@@ -217,3 +217,10 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("Prometheus's parser: %v", err)
 	}
 }
+
+// The agent's own metrics are merged with those of Envoy and the application.
+func TestMergedMetricsHaveTheAgentsOwn(t *testing.T) {
+	if got := get(configOf(t, serving()), "/stats/prometheus"); !strings.Contains(got.Body.String(), "pilotlight_agent_resident_memory_bytes 12582912\n") {
+		t.Errorf("got %d %s", got.Code, got.Body)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/metrics"
 )
 
 // Bounds of a request at one of the ports.
@@ -58,8 +60,8 @@ func ListenFront(port int) (net.Listener, error) {
 	return newGate(l, nil), nil
 }
 
-// frontTimeout is how long an answer of Envoy's admin may take: some are long, and some clients read slowly.
-const frontTimeout = time.Minute
+// frontTimeout is how long an answer of Envoy's admin may take.
+const frontTimeout = metrics.EnvoyTimeout
 
 // NewFrontServer is NewServer with the time limit for answers of Envoy's admin.
 func NewFrontServer(h http.Handler, log *slog.Logger) *http.Server {

@@ -1,9 +1,10 @@
-package status
+package metrics
 
 import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -32,6 +33,21 @@ const (
 const writeGrace = 5 * time.Second
 
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
+
+// EnvoyTimeout is how long an answer of Envoy's admin may take: some are long, and some clients read slowly.
+const EnvoyTimeout = time.Minute
+
+// Config has the sources that are merged.
+type Config struct {
+	Envoy       func() http.RoundTripper          // to the admin of the epoch that serves; nil while none runs
+	Agent       func(to io.Writer, now time.Time) // writes the agent's own metrics
+	Application *Application                      // nil for none
+	Workload    Workload                          // of Istio's metrics
+	Log         *slog.Logger
+}
+
+// Handler answers scrapes with the metrics of all sources in one text. It has the limits of all scrapes together.
+func Handler(c Config) http.Handler { return newMerger(c) }
 
 // merger answers with the metrics of Envoy, the agent and the application. Each is streamed, so memory does not grow
 // with their answers. It does not compress: that would cost the workload processor time.
@@ -70,7 +86,7 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	remote, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
 	s := &scrape{connlimit.SourceOf(remote.Addr().Unmap()), cancel}
 	if !m.admit(s) {
-		plain(w, http.StatusServiceUnavailable, errRoom.Error())
+		http.Error(w, errRoom.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer m.leave(s)
@@ -78,11 +94,11 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.running <- struct{}{}:
 		defer func() { <-m.running }()
 	case <-ctx.Done():
-		plain(w, http.StatusServiceUnavailable, "other scrapes take too long")
+		http.Error(w, "other scrapes take too long", http.StatusServiceUnavailable)
 		return
 	}
 	out := reader{w, http.NewResponseController(w), time.Now().Add(limit + writeGrace), cancel}
-	w.Header().Set("Content-Type", textFormat)
+	w.Header().Set("Content-Type", TextFormat)
 	if r.Method != http.MethodHead {
 		m.merge(ctx, out, r)
 	}
@@ -159,13 +175,13 @@ func (m *merger) merge(ctx context.Context, w io.Writer, r *http.Request) {
 	}}
 	out.istio = newIstio(m.Workload)
 	outcomes := []outcome{m.mergeFrom(ctx, out, envoy)}
-	m.Document().writeMetrics(out.to, time.Now())
-	out.istio.write(writer{out.to})
+	m.Agent(out.to, time.Now())
+	out.istio.write(Writer{out.to})
 	out.istio = nil
 	if m.Application != nil {
 		outcomes = append(outcomes, m.mergeFrom(ctx, out, application))
 	}
-	m.writeOutcomes(writer{out.to}, outcomes)
+	m.writeOutcomes(Writer{out.to}, outcomes)
 }
 
 // source is a source of metrics.
@@ -213,7 +229,7 @@ func (m *merger) fromEnvoy(ctx context.Context, asked url.Values) (*http.Respons
 			query.Set(name, asked.Get(name))
 		}
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), EnvoyTimeout)
 	request, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://envoy/stats/prometheus?"+query.Encode(), nil)
 	if err != nil {
 		cancel()
@@ -253,4 +269,15 @@ func (m *merger) fromEnvoy(ctx context.Context, asked url.Values) (*http.Respons
 		}()
 		return nil, ctx.Err()
 	}
+}
+
+// readBody is an answer of Envoy's, whose connection ends when it was read.
+type readBody struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b readBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }

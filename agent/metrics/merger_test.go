@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"bufio"
@@ -15,6 +15,25 @@ import (
 	"testing/synctest"
 	"time"
 )
+
+// transport is an Envoy's admin as a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// configOf returns a Config of an agent that is ready, and has no Envoy and no application yet.
+func configOf() Config {
+	return Config{
+		Envoy: func() http.RoundTripper { return nil },
+		Agent: func(to io.Writer, _ time.Time) {
+			w := NewWriter(to)
+			w.Metric("ready", "gauge", "Whether a proxy serves and shall get work.", Number(true))
+			w.Metric("resident_memory_bytes", "gauge", "Of the agent itself.", 12<<20)
+			w.Flush()
+		},
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
 
 // answering is an Envoy whose admin answers so.
 func answering(kind, text string) http.RoundTripper {
@@ -59,14 +78,14 @@ func TestMerge(t *testing.T) {
 		never       string
 	}{
 		{
-			"all", good, say(textFormat, fromApplication),
+			"all", good, say(TextFormat, fromApplication),
 			[]string{fromEnvoy, fromApplication, up("envoy", 1), up("application", 1), "pilotlight_agent_ready 1\n"},
 			"failures_total{",
 		},
-		{"no Envoy runs", nil, say(textFormat, fromApplication), []string{fromApplication, up("envoy", 0), failed("envoy", "absent")}, ""},
+		{"no Envoy runs", nil, say(TextFormat, fromApplication), []string{fromApplication, up("envoy", 0), failed("envoy", "absent")}, ""},
 		{"Envoy refuses", transport(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 503, Status: "503", Body: http.NoBody}, nil
-		}), say(textFormat, fromApplication), []string{fromApplication, up("envoy", 0), failed("envoy", "status")}, ""},
+		}), say(TextFormat, fromApplication), []string{fromApplication, up("envoy", 0), failed("envoy", "status")}, ""},
 		{"OpenMetrics ends with EOF", good, say("application/openmetrics-text; version=1.0.0", "# TYPE app_requests counter\napp_requests_total 7\n# EOF\n"), []string{
 			fromEnvoy, "# TYPE app_requests_total counter\napp_requests_total 7\n", up("application", 1),
 		}, "# EOF"},
@@ -93,10 +112,11 @@ func TestMerge(t *testing.T) {
 		}, []string{fromEnvoy, "app_a 1\n", up("application", 0), failed("application", "cut_short")}, "app_b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := configOf(t, serving())
+			c := configOf()
 			c.Envoy = func() http.RoundTripper { return test.envoy }
 			c.Application = application(t, test.application)
-			answer := get(c, "/stats/prometheus")
+			answer := httptest.NewRecorder()
+			Handler(c).ServeHTTP(answer, httptest.NewRequest("GET", "/stats/prometheus", nil))
 			text := answer.Body.String()
 			for _, want := range append(test.want, "pilotlight_agent_resident_memory_bytes 12582912\n") {
 				if !strings.Contains(text, want) {
@@ -106,7 +126,7 @@ func TestMerge(t *testing.T) {
 			if test.never != "" && strings.Contains(text, test.never) {
 				t.Errorf("has %q:\n%s", test.never, text)
 			}
-			if answer.Code != 200 || answer.Header().Get("Content-Type") != textFormat {
+			if answer.Code != 200 || answer.Header().Get("Content-Type") != TextFormat {
 				t.Errorf("got %d, %v", answer.Code, answer.Header())
 			}
 			parses(t, text)
@@ -115,7 +135,7 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMergeAsksAsItShould(t *testing.T) {
-	c := configOf(t, serving())
+	c := configOf()
 	var envoy string
 	c.Envoy = func() http.RoundTripper {
 		return transport(func(r *http.Request) (*http.Response, error) { envoy = r.URL.String(); return nil, io.EOF })
@@ -155,7 +175,7 @@ func TestMergeHasTimeForAll(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := configOf(t, serving())
+		c := configOf()
 		c.Envoy = func() http.RoundTripper { return transport(hanging) }
 		began := time.Now()
 		request := httptest.NewRequest("GET", "/stats/prometheus", nil)
@@ -170,14 +190,14 @@ func TestMergeHasTimeForAll(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", want, recorder.Body)
 			}
 		}
-		<-time.After(frontTimeout) // until then Envoy may answer
+		<-time.After(EnvoyTimeout) // until then Envoy may answer
 	})
 }
 
 // Many scrapes at once: two run, four wait, the others are refused.
 func TestScrapeStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := configOf(t, serving())
+		c := configOf()
 		var asked atomic.Int64
 		c.Envoy = func() http.RoundTripper {
 			asked.Add(1)
@@ -203,13 +223,13 @@ func TestScrapeStorm(t *testing.T) {
 		if refused := 50 - scrapesAtOnce - scrapesWaiting; count[503] < refused || count[200] < scrapesAtOnce || count[200]+count[503] != 50 {
 			t.Errorf("answers %v, want %d refused at once", count, refused)
 		}
-		<-time.After(frontTimeout)
+		<-time.After(EnvoyTimeout)
 	})
 }
 
 // Scrapers that never read, from one address, do not keep those of another one away.
 func TestScrapersThatDoNotRead(t *testing.T) {
-	c := configOf(t, serving())
+	c := configOf()
 	piece := strings.Repeat("envoy_cluster_upstream_rq_total{cluster=\"outbound|80||reviews\"} 12345\n", 1000)
 	c.Envoy = func() http.RoundTripper {
 		readers := []io.Reader{strings.NewReader("# TYPE envoy_cluster_upstream_rq_total counter\n")}
@@ -220,7 +240,7 @@ func TestScrapersThatDoNotRead(t *testing.T) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(readers...)), Header: http.Header{}}, nil
 		})
 	}
-	server := NewServer(Handler(c), slog.New(slog.DiscardHandler))
+	server := &http.Server{Handler: Handler(c)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +277,7 @@ func TestScrapersThatDoNotRead(t *testing.T) {
 // Envoy makes an answer also for scrapers that have left: no more of them wait in its queue than scrape at once.
 func TestScrapersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := configOf(t, serving())
+		c := configOf()
 		var asked atomic.Int32
 		answer := make(chan struct{})
 		c.Envoy = func() http.RoundTripper {
@@ -293,7 +313,7 @@ func TestScrapersThatLeave(t *testing.T) {
 func TestMergeStreams(t *testing.T) {
 	const families, size = 2_000, 14 << 20
 	piece := strings.Repeat("envoy_cluster_upstream_rq_total{cluster=\"outbound|80||reviews.default.svc.cluster.local\"} 12345\n", size/families/100)
-	c := configOf(t, serving())
+	c := configOf()
 	c.Envoy = func() http.RoundTripper {
 		var readers []io.Reader
 		for i := range families {

@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func TestIstioNames(t *testing.T) {
 	e := newExposition(&text)
 	e.istio = newIstio(Workload{Name: `web"1`, Namespace: "default", App: "web", Version: "v1", Canonical: "web", Revision: "v1"})
 	c, err := e.copy(strings.NewReader(countedByEnvoy), 1<<20, false)
-	e.istio.write(writer{e.to})
+	e.istio.write(Writer{e.to})
 	e.to.Flush()
 	if err != nil || c.dropped != 0 {
 		t.Fatalf("dropped %d lines, %v", c.dropped, err)
@@ -140,7 +140,7 @@ func TestIstioSumsAreWhole(t *testing.T) {
 		fmt.Fprintf(&many, "envoy_istio_requests_total{of=\"source %d\"} 1\n", i)
 	}
 	c, err := e.copy(strings.NewReader(many.String()), 10<<20, false)
-	e.istio.write(writer{e.to})
+	e.istio.write(Writer{e.to})
 	e.to.Flush()
 	if got := text.String(); err != nil || c.dropped != 5 || strings.Count(got, "\nistio_requests_total{") != mostSums-1 || !strings.Contains(got, `istio_uncounted{reporter="source"} 5`) {
 		t.Errorf("%d samples, %+v, %v", strings.Count(got, "istio_requests_total{"), c, err)

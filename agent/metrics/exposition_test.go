@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"context"
@@ -82,29 +82,29 @@ func (m *merger) judge(o outcome) {
 }
 
 // writeOutcomes writes the results of each source, in this scrape and before.
-func (m *merger) writeOutcomes(w writer, outcomes []outcome) {
+func (m *merger) writeOutcomes(w Writer, outcomes []outcome) {
 	each := func(name, help string, value func(outcome) any) {
-		w.family(name, "gauge", help)
+		w.Family(name, "gauge", help)
 		for _, o := range outcomes {
-			w.sample(name, value(o), "source", o.source)
+			w.Sample(name, value(o), "source", o.source)
 		}
 	}
-	up := func(o outcome) any { return number(o.err == nil) }
+	up := func(o outcome) any { return Number(o.err == nil) }
 	each("metrics_source_up", "Whether all of a source's metrics are here.", up)
 	each("metrics_source_bytes", "What was read of a source.", func(o outcome) any { return o.bytes })
 	dropped := func(o outcome) any { return o.dropped }
 	each("metrics_source_dropped_lines", "Lines of a source that no scraper would take.", dropped)
-	each("metrics_source_seconds", "How long a source took.", func(o outcome) any { return seconds(o.took) })
+	each("metrics_source_seconds", "How long a source took.", func(o outcome) any { return o.took.Round(time.Millisecond).Seconds() })
 	m.mu.Lock()
 	failures := maps.Clone(m.failures)
 	m.mu.Unlock()
-	w.family("metrics_source_failures_total", "counter", "Scrapes that lack a source, or a part of it.")
+	w.Family("metrics_source_failures_total", "counter", "Scrapes that lack a source, or a part of it.")
 	byName := map[string]failure{}
 	for f := range failures {
 		byName[f.source+"\x00"+f.reason] = f
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		f := byName[name]
-		w.sample("metrics_source_failures_total", failures[f], "source", f.source, "reason", f.reason)
+		w.Sample("metrics_source_failures_total", failures[f], "source", f.source, "reason", f.reason)
 	}
 }

@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"bufio"
@@ -240,14 +240,14 @@ func labelsOf(text []byte) map[string]string {
 }
 
 // write tells how many were not counted by their labels, since Envoy counts a bounded number of sets of labels.
-func (i *istio) write(w writer) {
+func (i *istio) write(w Writer) {
 	if len(i.all) == 0 {
 		return
 	}
-	w.family("istio_uncounted", "gauge", "Requests, and connections of TCP, of this Envoy that Istio's metrics lack: there are more sets of labels than are counted.")
+	w.Family("istio_uncounted", "gauge", "Requests, and connections of TCP, of this Envoy that Istio's metrics lack: there are more sets of labels than are counted.")
 	for _, reporter := range []string{"source", "destination"} {
 		if all, told := i.all[reporter]; told {
-			w.sample("istio_uncounted", max(0, all-i.counted[reporter]), "reporter", reporter)
+			w.Sample("istio_uncounted", max(0, all-i.counted[reporter]), "reporter", reporter)
 		}
 	}
 }

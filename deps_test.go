@@ -89,7 +89,6 @@ const (
 		agent/lastgood/progress.go
 		agent/metrics/exposition.go
 		agent/metrics/istio.go
-		agent/metrics/sample.go
 		agent/metrics/writer.go
 		discovery/state.go
 		discovery/debounce.go

@@ -2,11 +2,14 @@ package status
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +101,172 @@ func TestServerIsBounded(t *testing.T) {
 	}
 	if _, err := lab.Get("http://" + address); err != nil {
 		t.Errorf("beside those that say nothing: %v", err)
+	}
+}
+
+// A busy port is an error if it was set, and a warning if it is the default: everything else is served.
+func TestServeBusyPort(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, given := range []bool{false, true} {
+		var log bytes.Buffer
+		path := filepath.Join(t.TempDir(), "socket")
+		config := Config{Envoys: ports{}, Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		own := Ports{Admin: OwnPort{Name: "--proxyAdminPort", Number: busy.Addr().(*net.TCPAddr).Port, Given: given}}
+		stop, err := Serve(config, own, path)
+		if given {
+			if err == nil || !strings.HasPrefix(err.Error(), "--proxyAdminPort: ") || !strings.HasSuffix(err.Error(), "name a free port, or 0 for none") {
+				t.Errorf("a port that was asked for: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(log.String(), "port not opened") || !strings.Contains(log.String(), "flag=--proxyAdminPort") {
+			t.Errorf("a default port: log %q", log.String())
+		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Errorf("the owner's socket: %v", err)
+		} else {
+			conn.Close()
+		}
+		stop()
+		if conn, err := net.Dial("unix", path); err == nil {
+			conn.Close()
+			t.Error("the owner's socket is open after stop")
+		}
+	}
+}
+
+// slow is a listener with a pause between a connection's arrival and its acceptance.
+type slow struct {
+	net.Listener
+	came, goOn chan struct{}
+}
+
+func (s *slow) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err == nil {
+		close(s.came)
+		<-s.goOn
+	}
+	return conn, err
+}
+
+// A connection that the kernel has handed out when the ports are left to another image is answered by this one.
+func TestLastConnectionIsAnswered(t *testing.T) {
+	own, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited := &slow{own, make(chan struct{}), make(chan struct{})}
+	document := func() Document { return Document{} }
+	config := Config{Document: document, Envoys: ports{}, Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
+	stop, err := Serve(config, Ports{
+		Status:    OwnPort{Name: "--statusPort", Number: own.Addr().(*net.TCPAddr).Port},
+		Inherited: map[string]net.Listener{"--statusPort": inherited},
+		Keep:      func(at string, _ net.Listener) bool { return at == "--statusPort" },
+	}, filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		response, err := http.Get("http://" + own.Addr().String() + "/status")
+		if err == nil {
+			response.Body.Close()
+		}
+		answered <- err
+	}()
+	<-inherited.came
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	// Until the listener is closed, which is before anything else of stop: one more connection would be accepted too.
+	if err := lab.Eventually(30*time.Second, func() error {
+		conn, err := net.Dial("tcp", own.Addr().String())
+		if err != nil {
+			return nil
+		}
+		conn.Close()
+		return errors.New("the port is open")
+	}); err != nil {
+		t.Error(err)
+	}
+	close(inherited.goOn)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-stopped
+}
+
+// A port that was set otherwise since another image has opened it is opened anew, and the old one closed; while it is busy the old one stays.
+func TestServeOtherPorts(t *testing.T) {
+	listen := func() (net.Listener, int) {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l, l.Addr().(*net.TCPAddr).Port
+	}
+	free := func() int {
+		t.Helper()
+		l, port := listen()
+		l.Close()
+		return port
+	}
+	_, busy := listen()
+	for _, test := range []struct {
+		name          string
+		port          int // that is set now
+		before, after bool
+		unchanged     string
+	}{
+		{"another", free(), false, true, ""},
+		{"one that is busy", busy, true, false, "--proxyAdminPort"},
+		{"none", 0, false, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inherited, old := listen()
+			var unchanged []string
+			config := Config{
+				Document: func() Document { return Document{} }, Envoys: ports{}, Envoy: func() http.RoundTripper { return nil },
+				Log: slog.New(slog.DiscardHandler),
+			}
+			stop, err := Serve(config, Ports{
+				Admin:     OwnPort{Name: "--proxyAdminPort", Number: test.port},
+				Inherited: map[string]net.Listener{"--proxyAdminPort": inherited},
+				Unchanged: func(why string) { unchanged = append(unchanged, why) },
+			}, filepath.Join(t.TempDir(), "socket"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			serves := func(port int) bool {
+				response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+				if err == nil {
+					response.Body.Close()
+				}
+				return err == nil
+			}
+			if got := serves(old); got != test.before {
+				t.Errorf("the old port is served: %t", got)
+			}
+			if test.after && !serves(test.port) {
+				t.Error("the new port is not served")
+			}
+			if got := strings.Join(unchanged, "; "); (got == "") != (test.unchanged == "") || !strings.HasPrefix(got, test.unchanged) {
+				t.Errorf("got %q, want %q", got, test.unchanged)
+			}
+		})
 	}
 }

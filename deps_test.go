@@ -172,10 +172,10 @@ var rules = []rule{
 		why: "watch is the one door to file events: it knows their traps",
 	},
 	{
-		who: "...", except: "agent/envoy agent/application agent/upgrade examples/... e2e/...",
+		who: "...", except: "agent/envoy agent/application agent/handoff examples/... e2e/...",
 		never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
 		why: "child processes have these doors, for a proxy and an application differ in thread, group and death signal: " +
-			"agent/envoy's ends with the agent, agent/application's outlives the process that started it; agent/upgrade asks another image of the agent",
+			"agent/envoy's ends with the agent, agent/application's outlives the process that started it; agent/handoff asks another image of the agent",
 	},
 	{
 		who: "...", except: "discovery/ads e2e/...", never: "use google.golang.org/grpc.NewServer",
@@ -277,7 +277,7 @@ var rules = []rule{
 		why: "agent/proxy joins the other rooms: none of them may need it",
 	},
 	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/environ internal/safefile", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
-	{who: "agent/upgrade", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
+	{who: "agent/handoff", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
 	{who: "agent/lastgood", only: "agent/frame internal/atomicfile", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert internal/binding", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
@@ -357,7 +357,7 @@ var rules = []rule{
 	},
 	{
 		who: "cmd/agent",
-		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status agent/upgrade agent/why " +
+		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status agent/handoff agent/why " +
 			"bootstrap node internal/environ internal/logger internal/setting internal/subcommand internal/version",
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},

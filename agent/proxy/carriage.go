@@ -12,19 +12,19 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/relay"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 )
 
 // Left is the error of Run when another image of the agent is to go on: Envoy lives, and what is Handed has all that is known of it.
-type Left struct{ upgrade.Next }
+type Left struct{ handoff.Next }
 
 func (l *Left) Error() string { return "the agent is replaced by " + l.Image.Name() }
 
-// carried is the state that goes along. Another meaning of a field, or a further one, needs another upgrade.Format.
+// carried is the state that goes along. Another meaning of a field, or a further one, needs another handoff.Format.
 type carried struct {
 	Supervisor   agent.Carried     `json:"Supervisor"`
 	Envoys       envoy.Carried     `json:"Envoys"`
@@ -46,12 +46,12 @@ type carried struct {
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.
 type carriage struct {
-	handed    *upgrade.Handed // taken over; nil for none
+	handed    *handoff.Handed // taken over; nil for none
 	from      carried         // likewise
 	inherited map[string]net.Listener
 
 	leaving *agent.Left // nil until the supervisor has left
-	files   upgrade.Files
+	files   handoff.Files
 	sockets map[string]int
 	lock    int // of the enrolment; 0 for none
 	faults  []error
@@ -63,12 +63,12 @@ type carriage struct {
 }
 
 // newCarriage decodes what is handed over; nil for a start. It is checked as far as that is possible without a use of it.
-func newCarriage(handed *upgrade.Handed) (*carriage, error) {
+func newCarriage(handed *handoff.Handed) (*carriage, error) {
 	c := &carriage{handed: handed, sockets: map[string]int{}, inherited: map[string]net.Listener{}}
 	if handed == nil {
 		return c, nil
 	}
-	if err := upgrade.Strict(handed.Body, &c.from); err != nil {
+	if err := handoff.Strict(handed.Body, &c.from); err != nil {
 		return nil, fmt.Errorf("the state of the agent before: %w", err)
 	}
 	if err := c.from.Supervisor.Check(); err != nil {
@@ -87,9 +87,9 @@ func newCarriage(handed *upgrade.Handed) (*carriage, error) {
 }
 
 // at marks a step of taking over.
-func (c *carriage) at(step upgrade.Step) {
+func (c *carriage) at(step handoff.Step) {
 	if c.handed != nil {
-		upgrade.At(step)
+		handoff.At(step)
 	}
 }
 
@@ -217,17 +217,17 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	handed, err := upgrade.Pack(self, &c.files, state)
+	handed, err := handoff.Pack(self, &c.files, state)
 	if err != nil {
 		return nil, err
 	}
-	return &Left{upgrade.Next{Handed: handed, Image: image, Unable: unable}}, nil
+	return &Left{handoff.Next{Handed: handed, Image: image, Unable: unable}}, nil
 }
 
 // Self identifies this process for the state that is handed over.
-func Self() (upgrade.Process, error) {
+func Self() (handoff.Process, error) {
 	facts, err := envoy.FactsOf(os.Getpid())
-	return upgrade.Process{Pid: os.Getpid(), Start: facts.Start}, err
+	return handoff.Process{Pid: os.Getpid(), Start: facts.Start}, err
 }
 
 // listenOwner opens a socket of the slot for its own Envoys, or goes on with an inherited one.

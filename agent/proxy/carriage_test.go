@@ -8,7 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 )
 
 // FuzzCarriage: whatever is written in a state, it is refused with an error, or its Envoys, which are no children of this process, are gone.
@@ -30,7 +30,7 @@ func FuzzCarriage(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		handed := &upgrade.Handed{Files: &upgrade.Files{}, Body: text}
+		handed := &handoff.Handed{Files: &handoff.Files{}, Body: text}
 		c, err := newCarriage(handed)
 		if err != nil {
 			return

@@ -7,10 +7,10 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/status"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
@@ -75,7 +75,7 @@ type Process struct {
 	HangUp          <-chan os.Signal // each SIGHUP
 	Upgrade         <-chan os.Signal // each SIGUSR2
 	Argv            []string         // of this process; the environment is Config.Environ
-	Handed          *upgrade.Handed  // by another image of the agent, which goes on in this one; nil for a start
+	Handed          *handoff.Handed  // by another image of the agent, which goes on in this one; nil for a start
 	Stderr, Printed *lossy.Writer    // for the agent's log, and for Envoy's stdout
 	Unready         func(why string) // called at the end with what the proxy waited for, if it was never ready; may be nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 )
 
 // lastLines bounds the time in which the agent's log and Envoy's stdout are written before the ports close.
@@ -41,9 +41,9 @@ func (c *carriage) depart() (left *Left, err error) {
 		},
 		alone: c.alone,
 		pack: func() {
-			upgrade.At(upgrade.Shut)
+			handoff.At(handoff.Shut)
 			left, err = c.pack(image, unable)
-			upgrade.At(upgrade.Packed)
+			handoff.At(handoff.Packed)
 		},
 	}.run()
 	return left, err

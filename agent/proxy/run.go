@@ -17,10 +17,10 @@ import (
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/footprint"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/records"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -44,7 +44,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 }
 
 func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) error {
-	carriage.at(upgrade.Decoded)
+	carriage.at(handoff.Decoded)
 	binary, err := p.findEnvoy()
 	if err != nil && carriage.handed != nil {
 		p.config.Log.Warn("Envoy's binary is missing: the running Envoy serves on", "err", err)
@@ -57,7 +57,7 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.config.Dir.Name, err)
 	}
-	carriage.at(upgrade.Slotted)
+	carriage.at(handoff.Slotted)
 	p.settle(slot)
 	c := p.config
 	defer func() {
@@ -90,14 +90,14 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 	if err != nil {
 		return err
 	}
-	carriage.at(upgrade.Adopting)
+	carriage.at(handoff.Adopting)
 	r := p.newRunning(want, s, slot, process)
 	r.report.enrolled = p.enrolled
 	r.report.relayed, r.shown = relayed, relayed.shown
 	if err := carriage.adopt(r, &first); err != nil {
 		return err
 	}
-	carriage.at(upgrade.Accepted)
+	carriage.at(handoff.Accepted)
 	carriage.r, carriage.relayed = r, relayed
 	defer relayed.serve(carriage, r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
@@ -160,7 +160,7 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 	}
 	r.upgrader = &upgrader{
 		path: startPath(process.Argv[0], p.env["PATH"]), version: p.config.Version,
-		argv: process.Argv, environ: p.config.Environ, able: upgrade.Able, ask: upgrade.Ask, log: p.config.Log,
+		argv: process.Argv, environ: p.config.Environ, able: handoff.Able, ask: handoff.Ask, log: p.config.Log,
 		leave: func(ctx context.Context) error { return agent.Tell(ctx, r.askCh, agent.Leave) },
 	}
 	r.report.upgrader = r.upgrader
@@ -232,7 +232,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 			refuse(&unserved{err})
 			return
 		}
-		carriage.at(upgrade.Served)
+		carriage.at(handoff.Served)
 		defer func() {
 			if carriage.leaving == nil {
 				stop()
@@ -253,7 +253,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 	err := supervisor.Run(ctx)
 	if errors.As(err, &carriage.leaving) {
 		carriage.attend(r.askCh)
-		upgrade.At(upgrade.Left)
+		handoff.At(handoff.Left)
 		return err
 	}
 	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 )
 
 // filling sets each value of a state to another one.
@@ -65,7 +65,7 @@ func TestStateOfFormat(t *testing.T) {
 	var state carried
 	new(filling).fill(reflect.ValueOf(&state).Elem())
 	for name, state := range map[string]carried{"full": state, "empty": {}} {
-		path := fmt.Sprintf("testdata/state-%d-%s.json", upgrade.Format, name)
+		path := fmt.Sprintf("testdata/state-%d-%s.json", handoff.Format, name)
 		got, err := json.Marshal(state)
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestStateOfFormat(t *testing.T) {
 			t.Errorf("%s: it is written as\n%s", path, got)
 		}
 		var read carried
-		if err := upgrade.Strict(want, &read); err != nil {
+		if err := handoff.Strict(want, &read); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		if again, err := json.Marshal(read); err != nil || !bytes.Equal(again, want) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/status"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/watch"
 )
 
@@ -26,7 +26,7 @@ type upgrader struct {
 	path          string       // of the binary that an upgrade runs when no other one is asked for
 	version       string       // of this image
 	able          func() error // whether this image can be replaced
-	ask           func(ctx context.Context, image *os.File, argv, environ []string) (upgrade.Answer, error)
+	ask           func(ctx context.Context, image *os.File, argv, environ []string) (handoff.Answer, error)
 	leave         func(context.Context) error
 	log           *slog.Logger
 
@@ -87,7 +87,7 @@ func (u *upgrader) upgrade(ctx context.Context, path string) (runs string, err e
 			runs = fmt.Sprintf("%s (%s), the same binary", version, path)
 		}
 		u.log.Info("another image of the agent goes on as soon as nothing is under way", "binary", path, "version", version, "before", u.version, "same_binary", same)
-		upgrade.At(upgrade.Fetched)
+		handoff.At(handoff.Fetched)
 		err = u.leave(ctx)
 	}
 	if err != nil {

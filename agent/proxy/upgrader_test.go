@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 )
 
 // The path of the start is absolute, with its links; a name is looked for in PATH. What does not lead to the running program is not believed.
@@ -50,9 +50,9 @@ func TestStartPath(t *testing.T) {
 func TestUnableToBeReplaced(t *testing.T) {
 	u := &upgrader{
 		able: func() error { return errors.New("built otherwise") },
-		ask: func(context.Context, *os.File, []string, []string) (upgrade.Answer, error) {
+		ask: func(context.Context, *os.File, []string, []string) (handoff.Answer, error) {
 			t.Error("another image was asked")
-			return upgrade.Answer{}, nil
+			return handoff.Answer{}, nil
 		},
 		leave: func(context.Context) error {
 			t.Error("the supervisor leaves")

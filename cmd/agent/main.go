@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/internal/logger"
 )
 
@@ -22,10 +22,10 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	handed := os.Getenv(upgrade.Variable)
-	_ = os.Unsetenv(upgrade.Variable) // Envoy has no use for it
+	handed := os.Getenv(handoff.Variable)
+	_ = os.Unsetenv(handoff.Variable) // Envoy has no use for it
 	if handed != "" {
-		upgrade.At(upgrade.Started)
+		handoff.At(handoff.Started)
 	}
 	forks := make(chan func())
 	code := make(chan int)

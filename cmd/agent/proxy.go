@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/proxy"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 )
 
 const proxyLong = `Launch Envoy and keep it alive until SIGTERM or SIGINT. SIGHUP has every watched file looked at.
@@ -83,7 +83,7 @@ func proxyCommand(c command) *cobra.Command {
 	g.register(cmd)
 	cmd.Flags().BoolVar(&printConfig, "print-config", false,
 		"print each setting's value and where it came from, and start nothing")
-	cmd.Flags().BoolVar(&canAdopt, upgrade.Flag, false,
+	cmd.Flags().BoolVar(&canAdopt, handoff.Flag, false,
 		"say whether this binary could go on with the Envoy of a running agent that has the same arguments, and start nothing")
 	return cmd
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/proxy"
-	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -84,7 +84,7 @@ func upgradeAgent(ctx context.Context, out io.Writer, c command, t *target, bina
 
 // answer says to a running agent whether this image could go on.
 func answer(out io.Writer) error {
-	a, err := upgrade.NewAnswer(version.Get().String())
+	a, err := handoff.NewAnswer(version.Get().String())
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func answer(out io.Writer) error {
 // run runs the proxy in this image, and in the next ones of the agent.
 func (c command) run(ctx context.Context, p *proxy.Proxy, process proxy.Process, log *slog.Logger) error {
 	process.Argv, *c.runs = os.Args, true
-	return c.images(log, process.Printed).Run(c.handed, func(handed *upgrade.Handed) (*upgrade.Next, error) {
+	return c.images(log, process.Printed).Run(c.handed, func(handed *handoff.Handed) (*handoff.Next, error) {
 		process.Handed = handed
 		err := p.Run(ctx, process)
 		var left *proxy.Left
@@ -110,9 +110,9 @@ func (c command) unable(why error) error {
 	return c.images(newLogger(c.said, "info", "text"), nil).Unable(c.handed, why)
 }
 
-func (c command) images(log *slog.Logger, printed *lossy.Writer) upgrade.Images {
-	return upgrade.Images{
-		Kernel: upgrade.Linux(), Argv: os.Args, Environ: c.environ, Fork: c.fork, Process: proxy.Self, Log: log,
+func (c command) images(log *slog.Logger, printed *lossy.Writer) handoff.Images {
+	return handoff.Images{
+		Kernel: handoff.Linux(), Argv: os.Args, Environ: c.environ, Fork: c.fork, Process: proxy.Self, Log: log,
 		Came: func() []syscall.Signal {
 			signals := c.settled()
 			if len(c.hangUp) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// steps of an upgrade, in their order: of package agent/upgrade.
+// steps of an upgrade, in their order: of package agent/handoff.
 var (
 	oldSteps = []string{"fetched", "left", "shut", "packed", "held", "sealed"}
 	newSteps = []string{"started", "received", "decoded", "slotted", "adopting", "accepted", "served"}

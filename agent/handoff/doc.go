@@ -1,4 +1,4 @@
-// Package upgrade replaces the program of this process by another image of the agent, which goes on with its children and sockets.
+// Package handoff replaces the program of this process by another image of the agent, which goes on with its children and sockets.
 //
 //	Ask    would the other image take over? It is run with --can-adopt, and answers
 //	Files  descriptors that go along, by number
@@ -9,4 +9,4 @@
 //
 // It does not know what the state says, which is its caller's business: here it has a format, a size, and the process for which it was
 // written. Nothing is decided here either: package agent says when a supervisor may leave, and agent/proxy puts the state together.
-package upgrade
+package handoff

@@ -1,6 +1,6 @@
 //go:build upgradesteps
 
-package upgrade
+package handoff
 
 import (
 	"os"

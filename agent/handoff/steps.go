@@ -1,4 +1,4 @@
-package upgrade
+package handoff
 
 // Step is a step of an upgrade, at which tests strike.
 type Step string

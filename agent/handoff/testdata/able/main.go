@@ -5,7 +5,7 @@ import (
 	"fmt"
 	_ "net" // with cgo it has threads of C
 
-	"github.com/pilotlight/pilotlight/agent/upgrade"
+	"github.com/pilotlight/pilotlight/agent/handoff"
 )
 
-func main() { fmt.Println(upgrade.Able(), upgrade.Hold(true)) }
+func main() { fmt.Println(handoff.Able(), handoff.Hold(true)) }

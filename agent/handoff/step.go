@@ -1,6 +1,6 @@
 //go:build !upgradesteps
 
-package upgrade
+package handoff
 
 // At marks a step of an upgrade. It does nothing: see step_strike.go.
 func At(Step) {}

@@ -1,6 +1,6 @@
 //go:build oldformat
 
-package upgrade
+package handoff
 
 // Format is the one of the first image that could be replaced. An agent that is built with the tag oldformat stands for it in tests.
 const Format = 1

@@ -1,6 +1,6 @@
 //go:build !oldformat
 
-package upgrade
+package handoff
 
 // Format is the number of the format that this image writes. An image that needs another field, or reads one otherwise, has another
 // number.

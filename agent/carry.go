@@ -27,7 +27,7 @@ type Carried struct {
 	Counts map[Note]int  `json:"Counts"`
 	Events []Event       `json:"Events"`
 	Exits  []CarriedExit `json:"Exits"`           // of epochs that ended while the supervisor left
-	Asked  Command       `json:"Asked,omitempty"` // Drain or Resume, the last one that came after that: since format 2
+	Asked  Command       `json:"Asked,omitempty"` // Drain or Resume, the last one that came after that
 }
 
 // CarriedRefusal is a refusal.

@@ -54,7 +54,7 @@ type CarriedProcess struct {
 	Tie        int `json:"Tie"`
 	Stderr     int `json:"Stderr"`
 	Stdout     int `json:"Stdout"`
-	AdminInode int `json:"AdminInode"` // likewise; 0 for none: since format 4
+	AdminInode int `json:"AdminInode"` // likewise; 0 for none
 
 	Drained   bool                        `json:"Drained"`
 	Succeeded bool                        `json:"Succeeded"`

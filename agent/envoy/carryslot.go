@@ -27,7 +27,7 @@ type CarriedSlot struct {
 	BasePath string `json:"BasePath"` // its path
 	Opened   int    `json:"Opened"`   // the slot, if Dir leads through its descriptor
 
-	Remaining []child `json:"Remaining"` // of an earlier agent, which could not be killed: since format 4
+	Remaining []child `json:"Remaining"` // of an earlier agent, which could not be killed
 }
 
 // Carry gives the files of the slot to a carrier. The result also lists the recorded children that are not among the carried Envoys.

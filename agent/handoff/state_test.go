@@ -24,7 +24,7 @@ func TestStateIsReadAsItIsWritten(t *testing.T) {
 // A state that is of no use, or not for this process, is refused with the reason.
 func TestHostileStates(t *testing.T) {
 	good := func(change func(map[string]any)) string {
-		m := map[string]any{"format": 1, "process": map[string]any{"pid": 7, "start": 99}, "files": []int{3, 64}, "body": map[string]any{}}
+		m := map[string]any{"format": Format, "process": map[string]any{"pid": 7, "start": 99}, "files": []int{3, 64}, "body": map[string]any{}}
 		change(m)
 		text, _ := json.Marshal(m)
 		return string(text)
@@ -33,7 +33,7 @@ func TestHostileStates(t *testing.T) {
 		{"empty", "", "no state"},
 		{"no JSON", "x", "no state"},
 		{"a list", "[]", "no state"},
-		{"of another format", good(func(m map[string]any) { m["format"] = 99 }), "a state of format 99, this agent reads [1 2 3 4]"},
+		{"of another format", good(func(m map[string]any) { m["format"] = 99 }), "a state of format 99, this agent reads [4]"},
 		{"of no format", good(func(m map[string]any) { delete(m, "format") }), "a state of format 0"},
 		{"with another field", good(func(m map[string]any) { m["further"] = 1 }), `unknown field "further"`},
 		{"of another process", good(func(m map[string]any) { m["process"] = map[string]any{"pid": 8, "start": 99} }), "for process 8"},
@@ -53,9 +53,9 @@ func TestHostileStates(t *testing.T) {
 
 // FuzzDecode: what is read is written alike, and nothing makes it fail otherwise than by an error.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"format":1,"process":{"pid":7,"start":99},"files":[3,64],"body":{"a":[1,2]}}`))
-	f.Add([]byte(`{"format":1,"process":{"pid":7,"start":99},"files":null,"body":null}`))
-	f.Add([]byte(fmt.Sprintf(`{"format":1,"process":{"pid":7,"start":99},"files":[%s3],"body":{}}`, strings.Repeat("4,", 100))))
+	f.Add([]byte(`{"format":4,"process":{"pid":7,"start":99},"files":[3,64],"body":{"a":[1,2]}}`))
+	f.Add([]byte(`{"format":4,"process":{"pid":7,"start":99},"files":null,"body":null}`))
+	f.Add([]byte(fmt.Sprintf(`{"format":4,"process":{"pid":7,"start":99},"files":[%s3],"body":{}}`, strings.Repeat("4,", 100))))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		e, err := decode(text, self)
 		if err != nil {

@@ -37,11 +37,11 @@ type carried struct {
 	Past         status.Past       `json:"Past"`
 	WasReady     bool              `json:"WasReady"`
 	Upgrades     status.Upgrades   `json:"Upgrades"`
-	Stderr       lossy.Carried     `json:"Stderr"`     // lines of the agent's log: since format 3
-	Stdout       lossy.Carried     `json:"Stdout"`     // lines of Envoy's stdout: likewise
-	Enrollment   int               `json:"Enrollment"` // the lock of its directory; 0 for none: likewise
-	Shown        cert.Contents     `json:"Shown"`      // to discovery: likewise
-	Path         string            `json:"Path"`       // of the binary that was asked for: since format 4
+	Stderr       lossy.Carried     `json:"Stderr"`     // lines of the agent's log
+	Stdout       lossy.Carried     `json:"Stdout"`     // lines of Envoy's stdout
+	Enrollment   int               `json:"Enrollment"` // the lock of its directory; 0 for none
+	Shown        cert.Contents     `json:"Shown"`      // to discovery
+	Path         string            `json:"Path"`       // of the binary that was asked for
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.

@@ -35,25 +35,6 @@ func (s *standalone) beside(binary string) (one, other string) {
 	return one, other
 }
 
-// A newer image reads the state of an older format. An older one that does not read the newer format is refused beforehand.
-func TestUpgradeOfFormats(t *testing.T) {
-	t.Parallel()
-	s := newStandalone(t)
-	old, _ := s.beside(tagged(t, "oldformat"))
-	load, before := s.lightLoad(), s.vitals()
-	for _, newer := range images(t) {
-		s.must(s.upgrade(newer))
-		if err := s.upgrade(old); err == nil || !strings.Contains(err.Error(), "it reads states of formats [1], this agent writes 4") {
-			t.Errorf("the older image: %v", err)
-		}
-		if now := s.vitals(); now.image != newer || now.envoy != before.envoy || now.restart != before.restart || now.children != 1 {
-			t.Errorf("it goes on with %+v, before %+v", now, before)
-		}
-	}
-	s.handOver(2)
-	lab.Unharmed(t, load)
-}
-
 // A newer image that makes another bootstrap of the same settings takes over first, and hands over then: no request fails. Envoy's stream of
 // secrets comes back: it gets the next certificate.
 func TestUpgradeToAnotherBootstrap(t *testing.T) {

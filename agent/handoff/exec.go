@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -162,4 +163,10 @@ func (h *Handed) back(i Images, why error) error {
 	h.Failure = why.Error()
 	At(Back)
 	return h.exec(i, h.previous, nil, func() []syscall.Signal { return either(h.Signals, i.Came()) })
+}
+
+// setName sets the name of the calling thread, which is the name of the process if the thread is the main one. After an execve of a
+// descriptor's path it is the descriptor's number.
+func setName(name *byte) error {
+	return unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
 }

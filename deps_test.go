@@ -104,7 +104,6 @@ const (
 		discovery/ca/issuer/judge.go
 		discovery/ca/kubernetes/judge.go
 		discovery/ads/content/resume.go
-		discovery/ads/intake/frames.go
 		discovery/ads/intake/message.go
 		discovery/config/file/parse.go
 		discovery/config/file/state.go

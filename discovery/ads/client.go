@@ -1,13 +1,25 @@
 package ads
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"sort"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // Client is one connected Envoy as /debug shows it.
@@ -72,4 +84,224 @@ func (s *Server) Clients() []Client {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Connected.Compare(b.Connected)) < 0
 	})
 	return clients
+}
+
+// settling is how long a registry may take to have the workload of a proxy that has connected.
+const settling = 10 * time.Second
+
+// Proxies returns the connected proxies as objects select them.
+func (s *Server) Proxies() []model.Proxy {
+	var out []model.Proxy
+	for _, st := range s.all() {
+		st.mu.Lock()
+		if st.identified() {
+			w := st.reader.Proxy()
+			w.Name = proxyName(st.node, w.Namespace)
+			w.Stream, w.Version, w.DNS, w.Agent = st.number, st.version, st.dns, st.agent
+			w.Keys, w.Account = st.hub.maySeeSecrets(st.wire.Context()) == nil, st.proven.account
+			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
+			if st.session != nil {
+				w.Refused, w.Unbound = st.session.Refused(), st.session.Unbound()
+			}
+			out = append(out, w)
+		}
+		st.mu.Unlock()
+	}
+	return out
+}
+
+// OnChange sets the function that is called when Clients or Pushes have something new. f must return at once. Call OnChange before Serve.
+func (s *Server) OnChange(f func()) { s.changed = f }
+
+// Gone returns the proxies that have left lately and not come back, the newest first.
+func (s *Server) Gone(now time.Time) []Gone {
+	connected := map[string]bool{}
+	for _, st := range s.all() {
+		st.mu.Lock()
+		connected[st.node] = true
+		st.mu.Unlock()
+	}
+	return s.gone.since(now.Add(-goneFor), connected)
+}
+
+// Reader is a connected proxy with what its configuration depends on.
+type Reader struct {
+	Node    string
+	View    xds.View
+	Account string // the service account that its certificate proves; "" without one
+}
+
+// Readers returns the connected proxies with what their configuration depends on.
+func (s *Server) Readers() (out []Reader) {
+	for _, st := range s.all() {
+		st.mu.Lock()
+		if st.identified() {
+			out = append(out, Reader{st.node, st.reader.View, st.reader.Account})
+		}
+		st.mu.Unlock()
+	}
+	return out
+}
+
+// proxyName returns the name in a node's ID, without the namespace at its end.
+func proxyName(id, namespace string) string {
+	if parts := strings.Split(id, "~"); len(parts) == 4 {
+		id = parts[2]
+	}
+	return strings.TrimSuffix(protocol.Clip(id), "."+namespace)
+}
+
+// OnNews sets the function that is called when Proxies has something new: a proxy has connected, is found to refuse a
+// part of its configuration, or does not get a secret. f must return at once. Call OnNews before Serve.
+func (s *Server) OnNews(f func()) { s.onNews = f }
+
+// Lacking sets what says more, for people, of a secret that a proxy asks for and nobody has brought. It is called before Run.
+func (s *Server) Lacking(f func(namespace, name string) string) { s.lacking = f }
+
+// Of proxies that are gone, the last maxGone are remembered, and told for goneFor.
+const (
+	maxGone = 64
+	goneFor = 15 * time.Minute
+)
+
+// Gone is a proxy that has left and not come back.
+type Gone struct {
+	Node  string    `json:"node"`
+	Name  string    `json:"name"`    // the one in its ID, NAME.NAMESPACE
+	IP    string    `json:"address"` // the one in its ID
+	At    time.Time `json:"at"`
+	Cause string    `json:"cause"` // as in pilotlight's metric of resets: client, slow, refused, error
+}
+
+// departed are the proxies that have left last, the oldest first.
+type departed struct {
+	mu  sync.Mutex
+	all []Gone
+}
+
+func (d *departed) add(g Gone) {
+	if g.Node == "" {
+		return // it never said who it is
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = slices.DeleteFunc(d.all, func(o Gone) bool { return o.Node == g.Node })
+	if len(d.all) == maxGone {
+		d.all = slices.Delete(d.all, 0, 1)
+	}
+	d.all = append(d.all, g)
+}
+
+// since returns those that left after a time and are not among connected, by node, the newest first.
+func (d *departed) since(from time.Time, connected map[string]bool) []Gone {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := []Gone{}
+	for _, g := range slices.Backward(d.all) {
+		if g.At.After(from) && !connected[g.Node] {
+			if id, err := node.ParseID(g.Node); err == nil {
+				g.Name, g.IP = id.Name, id.IP
+			}
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// Behind returns those of the streams whose client has not accepted a route with a text, of a mesh that has something, with their nodes.
+func (s *Server) Behind(streams []int64, text string, has func(*model.Mesh) bool) map[int64]string {
+	behind := map[int64]string{}
+	for _, st := range s.all() {
+		if slices.Contains(streams, st.number) && !st.accepted(text, has) {
+			behind[st.number] = st.node
+		}
+	}
+	return behind
+}
+
+// accepted reports whether the client asks for a route with the text, has it, and has refused none.
+func (st *stream) accepted(text string, has func(*model.Mesh) bool) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case st.gone:
+		return true // it is not there any more
+	case st.session == nil || !has(st.shown.Mesh) || !st.session.Reached():
+		return false
+	}
+	if slices.ContainsFunc(st.session.Describe(), func(t protocol.Type) bool {
+		return t.Name == content.RDS.String() && t.State == protocol.StateNacked
+	}) {
+		return false
+	}
+	sent := st.session.Sent()[content.RDS]
+	return sent != nil && slices.ContainsFunc(sent.All(), func(r *content.Resource) bool { return bytes.Contains(r.Whole(), []byte(text)) })
+}
+
+// Mesh returns the mesh of the newest generation, nil before the first Push.
+func (s *Server) Mesh() *model.Mesh {
+	if g := s.current.Load(); g != nil {
+		return g.Mesh
+	}
+	return nil
+}
+
+// Dump returns the resources that were sent last to a proxy, by type, as JSON. The proxy is named by its node ID, by the name in it, or by
+// NAMESPACE/NAME; a name that several have is refused. Of the streams of one, which a lost connection may have left, the newest with a type counts.
+func (s *Server) Dump(proxy string) (map[string][]json.RawMessage, error) {
+	var sets [content.Kinds]*content.Set
+	var since [content.Kinds]time.Time
+	named := map[string]bool{}
+	for _, st := range s.all() {
+		sent, id, ok := st.holds(proxy)
+		if !ok {
+			continue
+		}
+		named[strconv.Quote(id)] = true
+		for k, set := range sent {
+			if set != nil && (sets[k] == nil || st.connected.After(since[k])) {
+				sets[k], since[k] = set, st.connected
+			}
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, fmt.Errorf("proxy %q is not connected: want a node ID of /debug/adsz, the name in it, or NAMESPACE/NAME", proxy)
+	case 1:
+		return dump(sets)
+	}
+	return nil, fmt.Errorf("%d proxies have the name %q: want the node ID of one, %s", len(named), proxy, strings.Join(slices.Sorted(maps.Keys(named)), ", "))
+}
+
+// holds returns what was sent to the proxy of the stream, and its node ID, if that is the one that is named.
+func (st *stream) holds(proxy string) (sets [content.Kinds]*content.Set, id string, ok bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	parsed, err := node.ParseID(st.node)
+	if err != nil || st.session == nil {
+		return sets, "", false
+	}
+	namespace := st.reader.Inbound.Namespace
+	if proxy != st.node && proxy != parsed.Name && proxy != namespace+"/"+proxyName(st.node, namespace) {
+		return sets, "", false
+	}
+	return st.session.Sent(), st.node, true
+}
+
+func dump(sets [content.Kinds]*content.Set) (map[string][]json.RawMessage, error) {
+	out := map[string][]json.RawMessage{}
+	for k, s := range sets {
+		list := []json.RawMessage{}
+		if s != nil {
+			for _, r := range s.All() {
+				text, err := r.Show(content.Kind(k))
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, text)
+			}
+		}
+		out[content.Kind(k).String()] = list
+	}
+	return out, nil
 }

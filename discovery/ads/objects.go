@@ -1,12 +1,24 @@
 package ads
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
@@ -75,4 +87,172 @@ func (o *objects) all(m *model.Mesh) map[string]objectSet {
 	}
 	o.of, o.sets, o.encoded = m, sets, encoded
 	return sets
+}
+
+// errForObjects reports that a stream requests objects.
+var errForObjects = errors.New("the stream asks for objects")
+
+// maxObjectTypes is how many types one stream may request; Istio has half as many.
+const maxObjectTypes = 64
+
+func asksForObjects(n *corev3.Node) bool {
+	return n.GetMetadata().GetFields()["GENERATOR"].GetStringValue() == "api"
+}
+
+// objectStream is a stream that requests objects.
+type objectStream struct {
+	*stream
+	sending sync.Mutex
+	sent    map[string]sentObjects // by type
+	nonce   int
+	slow    *time.Timer // timer that closes the connection of a client that does not answer; nil before the first response
+}
+
+type sentObjects struct {
+	version, nonce string
+	waits          bool // for its answer
+}
+
+// unanswered is the type whose response Istio's client accepts and never acknowledges.
+const unanswered = "core/v1alpha1/MeshConfig"
+
+// serveObjects serves a stream from its first request on, until its client leaves.
+func (st *stream) serveObjects(first *protocol.Request) error {
+	st.hub.reached(st.reached, st.list.setApart(st, true), time.Now()) // no push of resources waits for it
+	defer st.list.setApart(st, false)
+	defer st.intake.Closed()
+	if st.variant != content.SotW || st.only != aggregated {
+		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
+	}
+	ctx := st.wire.Context()
+	if err := st.hub.maySeeObjects(ctx); err != nil {
+		st.log.Warn("control plane refused", "peer", st.peer, "err", err)
+		return err
+	}
+	st.log.Info("control plane connected", "peer", st.peer)
+	defer st.log.Info("control plane disconnected", "peer", st.peer)
+	o := &objectStream{stream: st, sent: map[string]sentObjects{}}
+	ctx, cancel := context.WithCancel(ctx)
+	var pushing sync.WaitGroup
+	pushing.Go(func() { o.follow(ctx) })
+	defer o.stopAlarm() // once nothing is sent that sets it again
+	defer pushing.Wait()
+	defer cancel()
+	for r := first; ; {
+		err := o.answer(r)
+		if err == nil {
+			st.intake.Awaits()
+			err = st.wire.RecvMsg(r)
+		}
+		if err != nil {
+			return ended(err)
+		}
+		st.intake.Handled(r.Size)
+	}
+}
+
+// follow sends newer sets until ctx is done.
+func (o *objectStream) follow(ctx context.Context) {
+	for {
+		next := o.hub.objects.next()
+		if err := o.push(); err != nil {
+			o.fail(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-next:
+		}
+	}
+}
+
+// answer handles a request. The first request of a type is answered with any nonce: Istio's client invents one.
+func (o *objectStream) answer(r *protocol.Request) error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	r.Done()
+	o.answered(r)
+	switch known, again := o.sent[r.TypeURL]; {
+	case r.Fault != nil:
+		return status.Error(codes.InvalidArgument, r.Fault.Error())
+	case r.TypeURL == "":
+		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
+	case again && r.Refusal != "" && r.Nonce == known.nonce:
+		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.TypeURL, "err", r.Refusal)
+		return nil
+	case again:
+		return nil
+	case len(o.sent) == maxObjectTypes:
+		return status.Errorf(codes.ResourceExhausted, "more than %d types are asked for", maxObjectTypes)
+	default:
+		return o.send(r.TypeURL, o.current()[r.TypeURL])
+	}
+}
+
+func (o *objectStream) current() map[string]objectSet {
+	return o.hub.objects.all(o.hub.current.Load().Mesh)
+}
+
+// push sends the requested types whose sets differ from those that were sent.
+func (o *objectStream) push() error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if len(o.sent) == 0 {
+		return nil
+	}
+	all := o.current()
+	for _, url := range slices.Sorted(maps.Keys(o.sent)) {
+		if set := all[url]; set.version != o.sent[url].version {
+			if err := o.send(url, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answered records the answer to a response. If other responses still wait, the time limit starts again.
+func (o *objectStream) answered(r *protocol.Request) {
+	known := o.sent[r.TypeURL]
+	if !known.waits || r.Nonce != known.nonce {
+		return
+	}
+	known.waits = false
+	o.sent[r.TypeURL] = known
+	for _, other := range o.sent {
+		if other.waits {
+			o.slow.Reset(o.hub.limits.SendTimeout)
+			return
+		}
+	}
+	o.slow.Stop()
+}
+
+func (o *objectStream) stopAlarm() {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if o.slow != nil {
+		o.slow.Stop()
+	}
+}
+
+// send sends a set and starts the timer. gRPC accepts a response of any size while no other is in flight, so only an
+// answer shows that the client reads.
+func (o *objectStream) send(url string, set objectSet) error {
+	o.nonce++
+	nonce := strconv.Itoa(o.nonce)
+	o.sent[url] = sentObjects{set.version, nonce, url != unanswered}
+	switch {
+	case url == unanswered:
+	case o.slow == nil:
+		o.slow = time.AfterFunc(o.hub.limits.SendTimeout, func() {
+			o.log.Warn("control plane cut off: a response has no answer", "peer", o.peer)
+			o.close()
+		})
+	default:
+		o.slow.Reset(o.hub.limits.SendTimeout)
+	}
+	o.log.Debug("push of objects", "peer", o.peer, "type_url", url, "version", set.version, "resources", len(set.resources))
+	return o.wire.SendMsg(&discoveryv3.DiscoveryResponse{TypeUrl: url, VersionInfo: set.version, Nonce: nonce, Resources: set.resources})
 }

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	security "istio.io/api/security/v1alpha1"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // Serve answers on l, in plaintext, until ctx is done; it closes l. The server then closes connections one after the
@@ -129,4 +134,135 @@ func (d door) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*
 	st.intake.Opened()
 	d.add(st)
 	return st, nil
+}
+
+// ours is the handler of the streams of all services.
+type ours interface {
+	open(w grpc.ServerStream, v content.Variant, only content.Kind) (*stream, error)
+}
+
+// services describes the aggregated discovery service, and those of one kind each for clients that want them. They are
+// written by hand, since generated ones would decode each request and encode each response separately.
+func services() []*grpc.ServiceDesc {
+	const prefix = "envoy.service."
+	out := []*grpc.ServiceDesc{describeService(prefix+"discovery.v3.AggregatedDiscoveryService", "AggregatedResources", aggregated)}
+	for k, name := range [content.Kinds][2]string{
+		content.CDS: {"cluster.v3.ClusterDiscoveryService", "Clusters"},
+		content.EDS: {"endpoint.v3.EndpointDiscoveryService", "Endpoints"},
+		content.SDS: {"secret.v3.SecretDiscoveryService", "Secrets"},
+		content.LDS: {"listener.v3.ListenerDiscoveryService", "Listeners"},
+		content.RDS: {"route.v3.RouteDiscoveryService", "Routes"},
+	} {
+		if name[0] != "" { // names have none
+			out = append(out, describeService(prefix+name[0], name[1], content.Kind(k)))
+		}
+	}
+	return out
+}
+
+func describeService(name, what string, only content.Kind) *grpc.ServiceDesc {
+	stream := func(method string, v content.Variant) grpc.StreamDesc {
+		return grpc.StreamDesc{
+			StreamName: method + what, ServerStreams: true, ClientStreams: true,
+			Handler: func(server any, w grpc.ServerStream) error {
+				st, err := server.(ours).open(w, v, only)
+				if err != nil {
+					return err
+				}
+				return st.run() // with no frame between: see run
+			},
+		}
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: name, HandlerType: (*ours)(nil),
+		Streams: []grpc.StreamDesc{stream("Stream", content.SotW), stream("Delta", content.Delta)},
+	}
+}
+
+// codec writes responses from bytes that all streams share, and reads requests without decoding them. Every other
+// protocol of the server uses the standard codec.
+type codec struct {
+	standard encoding.CodecV2
+	scratch  *sync.Pool // of *[]byte; gRPC's own pool clears 1 MB for a request of 48 kB
+}
+
+func newCodec() codec {
+	return codec{
+		standard: encoding.GetCodecV2("proto"),
+		scratch:  &sync.Pool{New: func() any { return new([]byte) }},
+	}
+}
+
+func (c codec) Name() string { return "proto" }
+
+// Marshal never copies a resource. The shared buffers are plain slices without a pool, which would recycle them.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	r, ok := v.(*protocol.Response)
+	if !ok {
+		return c.standard.Marshal(v)
+	}
+	out := make(mem.BufferSlice, 0, len(r.News.Parts)+1)
+	for _, p := range r.News.Parts {
+		pieces, _ := p.Pieces(r.Variant)
+		for _, b := range pieces {
+			out = append(out, mem.SliceBuffer(b))
+		}
+	}
+	return append(out, mem.SliceBuffer(r.Tail())), nil
+}
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*protocol.Request)
+	if !ok {
+		return c.standard.Unmarshal(data, v)
+	}
+	if len(data) == 1 {
+		r.Read(data[0].ReadOnlyData())
+		return nil
+	}
+	scratch := c.scratch.Get().(*[]byte)
+	defer c.scratch.Put(scratch)
+	if n := data.Len(); cap(*scratch) < n {
+		*scratch = make([]byte, n)
+	}
+	*scratch = (*scratch)[:data.Len()]
+	data.CopyTo(*scratch)
+	r.Read(*scratch)
+	return nil
+}
+
+// stop moves proxies to other replicas. It announces the end to all of them, and closes open connections spread over
+// time, so that the other replicas do not get all requests at once. It takes no longer than the limit, even if clients
+// do not cooperate.
+func (s *Server) stop(server *grpc.Server, l net.Listener) {
+	late, cancel := context.WithTimeout(context.Background(), s.limits.Shutdown)
+	defer cancel()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		server.GracefulStop()
+	}()
+	streams := slices.DeleteFunc(s.all(), func(st *stream) bool { return st.listener != l })
+	s.connections.closeAllBut(l, connectionsOf(streams))
+	pace := spread(len(streams), s.limits.Shutdown)
+	for _, st := range streams {
+		st.close()
+		select {
+		case <-time.After(pace):
+		case <-graceful:
+		case <-late.Done():
+		}
+	}
+	select {
+	case <-graceful:
+	case <-late.Done():
+		server.Stop()
+		<-graceful
+	}
+}
+
+// spread returns the time between the ends of n streams: ten milliseconds, or less, so that all take at most half of
+// the limit.
+func spread(n int, limit time.Duration) time.Duration {
+	return min(10*time.Millisecond, limit/2/time.Duration(max(n, 1)))
 }

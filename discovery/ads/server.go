@@ -3,7 +3,9 @@ package ads
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/intake"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // Server serves the newest mesh to every Envoy that connects.
@@ -120,3 +124,108 @@ func (s *Server) cutGreedy(peer, why string) {
 
 // Trace records pushes as spans of t. It must be called before the first Push; without it nothing is recorded.
 func (s *Server) Trace(t trace.TracerProvider) { s.tracer = t.Tracer(content.Scope) }
+
+// hub is what all streams of a server share.
+type hub struct {
+	limits  Limits
+	log     *slog.Logger
+	names   *content.Interner
+	current atomic.Pointer[generation]    // nil before the first Push
+	vault   atomic.Pointer[content.Vault] // nil for none
+	secrets atomic.Pointer[secret.Set]    // those in the vault
+	viewers viewers
+	objects objects
+	history history
+	metrics *metrics
+	onNews  func()                              // see OnNews
+	changed func()                              // see OnChange
+	lacking func(namespace, name string) string // see Lacking
+
+	streamed atomic.Int64 // streams that were opened
+
+	wipeLogged atomic.Pointer[time.Time] // when a client that would lose most of its clusters was logged last
+}
+
+// sending counts responses that are about to be sent. Responses that do not follow from the change that made g are not
+// counted in the time that the change took.
+func (h *hub) sending(g *generation, responses []protocol.Response, follows bool, now time.Time) {
+	h.history.sent(g.number, responses)
+	since := g.change.Since
+	if !follows {
+		since = time.Time{}
+	}
+	h.metrics.sent(responses, since, now)
+}
+
+// reached records that a proxy has all of a generation, or has left.
+func (h *hub) reached(from, to int64, now time.Time) {
+	for _, took := range h.history.reached(from, to, now) {
+		h.metrics.convergence.Observe(took.Seconds())
+	}
+}
+
+// crowd is the streams that are open.
+type crowd struct {
+	mu      sync.Mutex
+	streams map[*stream]bool
+	apart   map[*stream]bool // streams that request objects
+}
+
+// refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
+// counts once.
+func (c *crowd) refused() (count [content.Kinds]int) {
+	seen := map[content.Unit]bool{}
+	for _, st := range c.all() {
+		st.mu.Lock()
+		for k := range content.Kinds {
+			if st.session == nil {
+				continue
+			}
+			for u := range st.session.Units(k) {
+				if !seen[u] {
+					seen[u] = true
+					count[k]++
+				}
+			}
+		}
+		st.mu.Unlock()
+	}
+	return count
+}
+
+func (c *crowd) all() []*stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	streams := make([]*stream, 0, len(c.streams))
+	for st := range c.streams {
+		streams = append(streams, st)
+	}
+	return streams
+}
+
+// everyone returns the streams of proxies and of control planes.
+func (c *crowd) everyone() []*stream {
+	all := c.all()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.AppendSeq(all, maps.Keys(c.apart))
+}
+
+// setApart adds a stream to those that request objects, or removes it. It returns the newest generation, which is not one of those that come later.
+func (c *crowd) setApart(st *stream, apart bool) (newest int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, st)
+	if delete(c.apart, st); apart {
+		c.apart[st] = true
+	}
+	return st.hub.current.Load().number
+}
+
+func connectionsOf(streams []*stream) map[net.Conn]bool {
+	used := make(map[net.Conn]bool, len(streams))
+	for _, st := range streams {
+		used[linkOf(st.wire.Context()).conn] = true
+	}
+	return used
+}

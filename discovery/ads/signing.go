@@ -2,7 +2,9 @@ package ads
 
 import (
 	"context"
+	"crypto/x509"
 	"math"
+	"net/netip"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -50,4 +52,13 @@ func (s signing) CreateCertificate(ctx context.Context, r *security.IstioCertifi
 // seconds returns a number of seconds as a duration: 0 for a negative one, and the longest duration for a longer one.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
+}
+
+// Application is what a client shows, and its request for a certificate; a stream has none.
+type Application struct {
+	Chains  [][]*x509.Certificate // of the client's certificate, verified
+	Token   string                // "" for none
+	Address netip.Addr
+	CSR     []byte
+	TTL     time.Duration // 0 for the default
 }

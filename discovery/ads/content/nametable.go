@@ -1,6 +1,8 @@
 package content
 
 import (
+	"iter"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pilotlight/pilotlight/discovery/xds"
@@ -73,4 +75,59 @@ func encodeNames(names []xds.Name) (out []byte) {
 		out = protowire.AppendBytes(protowire.AppendTag(out, fieldTable, protowire.BytesType), entry)
 	}
 	return out
+}
+
+// shownTable is a NameTable as protobuf's JSON has it.
+type shownTable struct {
+	Type  string               `json:"@type"`
+	Table map[string]shownName `json:"table"`
+}
+
+type shownName struct {
+	IPs       []string `json:"ips"`
+	Registry  string   `json:"registry"`
+	Shortname string   `json:"shortname,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+}
+
+// decodeNames is the reverse of encodeNames.
+func decodeNames(message string) map[string]shownName {
+	table := map[string]shownName{}
+	for _, entry := range fieldsIn(message) {
+		var host string
+		var info shownName
+		for number, value := range fieldsIn(entry) {
+			if number == fieldEntryKey {
+				host = value
+				continue
+			}
+			for number, text := range fieldsIn(value) {
+				switch number {
+				case fieldInfoIPs:
+					info.IPs = append(info.IPs, text)
+				case fieldInfoRegistry:
+					info.Registry = text
+				case fieldInfoShortname:
+					info.Shortname = text
+				case fieldInfoNamespace:
+					info.Namespace = text
+				}
+			}
+		}
+		table[host] = info
+	}
+	return table
+}
+
+// fieldsIn yields the fields of a message that has only texts and messages.
+func fieldsIn(message string) iter.Seq2[protowire.Number, string] {
+	return func(yield func(protowire.Number, string) bool) {
+		for message != "" {
+			number, value, rest, ok := cutField(message)
+			if !ok || !yield(number, value) {
+				return
+			}
+			message = rest
+		}
+	}
 }

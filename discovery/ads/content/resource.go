@@ -3,9 +3,17 @@ package content
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // Resource is one resource, encoded once and shared by every response that holds it.
@@ -63,4 +71,51 @@ type tail struct {
 	bytes  [][]byte // of each
 	pieces [][]byte // of all that do not follow the resource's content in memory; neighbours in memory are one piece
 	size   int      // of all pieces
+}
+
+// Show returns a resource as protobuf's JSON, but of a secret its name, its version, and what tells its certificate or roots from others.
+func (r *Resource) Show(k Kind) (json.RawMessage, error) {
+	if !r.Exists() {
+		return json.Marshal(map[string]any{"name": r.Name, "exists": false})
+	}
+	packed := &anypb.Any{}
+	if err := proto.Unmarshal(r.Whole(), packed); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", r.Name, err)
+	}
+	if k == SDS { // private keys are not shown here
+		return r.showSecret(packed)
+	}
+	if k == NDS {
+		return json.Marshal(shownTable{Type: packed.TypeUrl, Table: decodeNames(string(packed.Value))})
+	}
+	text, err := protojson.Marshal(packed)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s as JSON: %w", r.Name, err)
+	}
+	return text, nil
+}
+
+// shownSecret has the mark of what a secret holds, nil where it holds none.
+type shownSecret struct {
+	Name        string       `json:"name"`
+	Version     string       `json:"version"`
+	Certificate *secret.Mark `json:"certificate,omitempty"`
+	Roots       *secret.Mark `json:"roots,omitempty"`
+}
+
+func (r *Resource) showSecret(packed *anypb.Any) (json.RawMessage, error) {
+	s := &tlsv3.Secret{}
+	if err := packed.UnmarshalTo(s); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", r.Name, err)
+	}
+	out := shownSecret{Name: r.Name, Version: r.Version}
+	if c := s.GetTlsCertificate().GetCertificateChain(); c != nil {
+		m := secret.MarkOf(c.GetInlineBytes())
+		out.Certificate = &m
+	}
+	if c := s.GetValidationContext().GetTrustedCa(); c != nil {
+		m := secret.MarkOf(c.GetInlineBytes())
+		out.Roots = &m
+	}
+	return json.Marshal(out)
 }

@@ -3,6 +3,7 @@ package ads
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
@@ -122,4 +123,80 @@ func (st *stream) relocate() {
 	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.Mesh), 0)
 	leave()
 	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
+}
+
+// residence finds the locality of a proxy whose node sends none: that of its own workload, which may come later, and move.
+type residence struct {
+	claim     model.Claim
+	owner     string           // in viewers
+	residents *model.Residents // as they were looked up last
+}
+
+// find returns the locality in a mesh. It returns false if it cannot be another one than at the last call.
+func (p *residence) find(m *model.Mesh) (model.Locality, bool) {
+	now := m.Residents(p.claim.Namespace)
+	if now == p.residents {
+		return model.Locality{}, false
+	}
+	p.residents = now
+	found, _ := now.Whereabouts(p.claim)
+	return found, true
+}
+
+// source returns where the locality comes from, or why there is none; for no place, the node.
+func (p *residence) source() string {
+	if p == nil {
+		return "node"
+	}
+	_, source := p.residents.Whereabouts(p.claim)
+	return source
+}
+
+// viewers limits how many different views the streams of one identity may need.
+type viewers struct {
+	mu    sync.Mutex
+	views map[string]map[xds.Outbound]int // streams, by identity, then view
+}
+
+// enter counts a stream. A view that the identity has already is always allowed.
+func (v *viewers) enter(owner string, view xds.Outbound, limit int) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	own := v.views[owner]
+	if _, known := own[view]; !known && limit > 0 && len(own) >= limit {
+		return status.Errorf(codes.ResourceExhausted,
+			"%s has %d different views already, by namespace, labels, locality and others of its nodes: at most --maxViewsPerIdentity", owner, len(own))
+	}
+	if own == nil {
+		own = map[xds.Outbound]int{}
+		if v.views == nil {
+			v.views = map[string]map[xds.Outbound]int{}
+		}
+		v.views[owner] = own
+	}
+	own[view]++
+	return nil
+}
+
+// leave removes a stream that enter counted. The view is kept until forget, and still counts until then.
+func (v *viewers) leave(owner string, view xds.Outbound) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.views[owner][view]--
+}
+
+// forget drops the views that no stream has.
+func (v *viewers) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for owner, own := range v.views {
+		for view, streams := range own {
+			if streams == 0 {
+				delete(own, view)
+			}
+		}
+		if len(own) == 0 {
+			delete(v.views, owner)
+		}
+	}
 }

@@ -97,9 +97,7 @@ const (
 		discovery/notes/difference.go
 		discovery/ca/server/fault.go
 		discovery/ca/server/pace.go
-		discovery/ca/issuer/claims.go
 		discovery/ca/issuer/config.go
-		discovery/ca/issuer/jwk.go
 		discovery/ca/issuer/keys.go
 		discovery/ca/issuer/judge.go
 		discovery/ca/kubernetes/judge.go

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -279,4 +280,64 @@ func (d *Desk) waitOf(p *pace, key string, now time.Time, why string) error {
 		return &Busy{"rate", wait, errors.New(why)}
 	}
 	return nil
+}
+
+// Prove returns the identity that a caller without a certificate proves by its token, for a stream of configuration: Istio's agent shows the token of its Pod
+// there. A join token is for certificates alone, since with --once it belongs to one key. Its errors are *Refusal and *Busy. Each is logged, unless the
+// caller has left before it could be judged.
+func (d *Desk) Prove(ctx context.Context, c Caller) (ca.Identity, error) {
+	id, err := d.prove(ctx, c)
+	if err != nil && !left(ctx, err) {
+		d.Log.Warn("token of a proxy refused", "peer", c.Address.String(), "cause", cause(err), "err", err)
+	}
+	return id, err
+}
+
+func (d *Desk) prove(ctx context.Context, c Caller) (ca.Identity, error) {
+	now, domains := d.Now(), d.TrustDomains()
+	if len(domains) == 0 {
+		return ca.Identity{}, &Busy{"not-ready", unready, errors.New("the trust domain of the mesh is not known yet")}
+	}
+	return d.countRefusals(c.Address, now, func() (ca.Identity, error) {
+		if ca.IsJoinToken(c.Token) {
+			return ca.Identity{}, refuse("join-token", "a join token is for certificates alone: want the certificate of the proxy at its stream")
+		}
+		return d.ofToken(ctx, c.Token, domains[0])
+	})
+}
+
+// Own is the certificate of the server itself. It is in memory alone, made when it is needed, and again at half of its
+// life, or when its identity or the authority has changed.
+type Own struct {
+	Authority func() *ca.Authority // nil until it is known
+	Names     []string
+	Identity  func() ca.Identity // of the server
+	Life      time.Duration
+	Now       func() time.Time
+
+	mu   sync.Mutex
+	pair *tls.Certificate
+	of   ca.Identity
+	by   *ca.Authority
+	due  time.Time
+}
+
+// Certificate returns the certificate.
+func (o *Own) Certificate() (*tls.Certificate, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, id := o.Now(), o.Identity()
+	authority := o.Authority()
+	if o.pair != nil && o.of == id && o.by == authority && now.Before(o.due) {
+		return o.pair, nil
+	}
+	if authority == nil {
+		return nil, errors.New("the authority is not known yet, so there is no certificate of this server")
+	}
+	pair, err := authority.Pair(slices.Clone(o.Names), id, o.Life, now)
+	if err != nil {
+		return nil, err
+	}
+	o.pair, o.of, o.by, o.due = pair, id, authority, now.Add(pair.Leaf.NotAfter.Sub(now)/2)
+	return pair, nil
 }

@@ -9,9 +9,77 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/internal/atomicfile"
 )
+
+const (
+	lockFile  = "lock"
+	patience  = 5 * time.Second // for another process that holds the lock
+	lockAgain = 10 * time.Millisecond
+)
+
+// errHeld is the error for a lock that another process holds too long.
+var errHeld = fmt.Errorf("another process has held it for %s", patience)
+
+// locked calls do while it holds the lock of a directory.
+func locked(dir string, do func() error) error {
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	defer file.Close() // which ends the lock
+	for began := time.Now(); ; {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return do()
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("lock %s: %w", file.Name(), err)
+		case time.Since(began) > patience:
+			return fmt.Errorf("lock %s: %w", file.Name(), errHeld)
+		}
+		time.Sleep(lockAgain)
+	}
+}
+
+// write writes a file whole, or leaves the one before.
+func write(dir, name string, content []byte, mode os.FileMode) error {
+	return atomicfile.Write(filepath.Join(dir, "."+name+".new"), filepath.Join(dir, name), content, mode)
+}
+
+// change is a change of a file: another content, or, without content, that there is no such file.
+type change struct {
+	name    string
+	content []byte
+	mode    os.FileMode
+}
+
+func removed(names ...string) (out []change) {
+	for _, name := range names {
+		out = append(out, change{name: name})
+	}
+	return out
+}
+
+// do makes changes, in their order. It ends with the first one that fails: what is made of a directory by the first ones alone is a state
+// from which it goes on.
+func do(dir string, changes []change) error {
+	for _, c := range changes {
+		if c.content != nil {
+			if err := write(dir, c.name, c.content, c.mode); err != nil {
+				return err
+			}
+		} else if err := os.Remove(filepath.Join(dir, c.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 const mostLinks = 40 // of a path, as the kernel has it
 

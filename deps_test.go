@@ -109,10 +109,7 @@ const (
 		discovery/config/mcp/state.go
 		discovery/inject/admission/state.go
 		discovery/plane/faults.go
-		discovery/plane/grants.go
-		discovery/plane/layers.go
 		discovery/plane/limits.go
-		discovery/plane/names.go
 		discovery/plane/ready.go
 		discovery/plane/wanted.go
 		discovery/registry/cloudfoundry/table.go

@@ -9,11 +9,16 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/connlimit"
 )
 
 const (
@@ -164,4 +169,70 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// readers are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of
+// the source with the most of them ends, as package connlimit says. Its browser opens another one a second later.
+type readers struct {
+	mu   sync.Mutex
+	open []*browser
+}
+
+type browser struct {
+	source netip.Prefix
+	leave  context.CancelFunc
+}
+
+// enter adds a reader from an address, host:port. The context is done when it has to leave.
+func (r *readers) enter(ctx context.Context, address string) (*browser, context.Context) {
+	from, _ := netip.ParseAddrPort(address) // of a Unix socket there is none: they are one source
+	next := &browser{source: connlimit.SourceOf(from.Addr().Unmap())}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.open) >= maxReaders {
+		guests := make([]connlimit.Guest, 0, len(r.open)+1)
+		for _, o := range append(slices.Clone(r.open), next) {
+			guests = append(guests, connlimit.Guest{Source: o.source, Served: true})
+		}
+		i := connlimit.Victim(guests, connlimit.Ends)
+		r.open[i].leave()
+		r.open = slices.Delete(r.open, i, i+1)
+	}
+	ctx, next.leave = context.WithCancel(ctx)
+	r.open = append(r.open, next)
+	return next, ctx
+}
+
+// exit removes a reader that has ended.
+func (r *readers) exit(who *browser) {
+	who.leave()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = slices.DeleteFunc(r.open, func(o *browser) bool { return o == who })
+}
+
+// Bell tells everybody who waits that something has changed. The zero value is ready.
+type Bell struct {
+	mu   sync.Mutex
+	rung chan struct{} // nil while nobody waits
+}
+
+// Ring wakes who waits. It returns at once.
+func (b *Bell) Ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
+}
+
+// Next is closed at the next Ring.
+func (b *Bell) Next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung == nil {
+		b.rung = make(chan struct{})
+	}
+	return b.rung
 }

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,29 @@ func TestNamesAreRead(t *testing.T) {
 	for text, ok := range map[string]bool{"80,443": true, "80": false, "80,80": false, "0,1": false, "80,443,1": false, "80,65536": false, "": false} {
 		if ports, err := ParsePorts(text); (err == nil) != ok || ok && ports.String() != text {
 			t.Errorf("%q: got %s and %v", text, ports, err)
+		}
+	}
+}
+
+// A registry may have the hosts of its domains, and none of another's.
+func TestElsewhere(t *testing.T) {
+	domains := Domains{Consul: []string{"consul", "DC.example"}, Eureka: []string{"apps.example.com"}, CloudFoundry: []string{"*"}}
+	hosts := []string{"a.shop.svc.cluster.local", "a.service.consul", "a.service.dc.example", "a.service.eureka", "a.apps.example.com", "a.example.org"}
+	for name, want := range map[string][]bool{
+		"Kubernetes":   {true, false, false, false, false, false},
+		"Mock":         {true, false, false, false, false, false},
+		"Consul":       {false, true, true, false, false, false},
+		"Eureka":       {false, false, false, true, true, false},
+		"CloudFoundry": {false, false, false, false, true, true}, // DC.example is Consul's, however it is spelt
+	} {
+		registries := domains.Elsewhere("", []string{name})
+		var got []bool
+		for _, host := range hosts {
+			_, err := registries[0].Hosts.Right(host)
+			got = append(got, err == nil)
+		}
+		if !slices.Equal(got, want) || registries[0].Cluster != (name == Kubernetes) {
+			t.Errorf("%s: %v, want %v of %v", name, got, want, hosts)
 		}
 	}
 }

@@ -1,14 +1,20 @@
 package status
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -241,3 +247,176 @@ const adsz = `[
   }
 ]
 `
+
+// The index lists every page, and only pages that there are.
+func TestIndex(t *testing.T) {
+	p := Pages{}
+	for _, path := range []string{"/", "/debug", "/debug/"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		p.Handler().ServeHTTP(w, r)
+		if w.Code != 200 || w.Body.String() != indexText {
+			t.Errorf("%s: %d, %s", path, w.Code, w.Body)
+		}
+	}
+	source := regexp.MustCompile(`/(?:debug|v1)/[a-z_/0-9]+`)
+	for path := range p.values() {
+		if !strings.Contains(indexText, path) {
+			t.Errorf("%s is not in the index", path)
+		}
+	}
+	for _, path := range source.FindAllString(indexText, -1) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil) // of another host: each page refuses it, and no other
+		r.RemoteAddr = "192.0.2.7:1"
+		p.Handler().ServeHTTP(w, r)
+		if w.Code != 403 {
+			t.Errorf("%s is in the index, and answers %d", path, w.Code)
+		}
+	}
+}
+
+// A browser on this host gets the page at /, and nobody else does, though the other pages are exposed: not another host, not a page that was made to
+// resolve to this one, not a page of another site.
+func TestFront(t *testing.T) {
+	p := Pages{Exposed: true, Page: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page of "+r.URL.Path) })}
+	for _, row := range []struct{ host, remote, path, accept, site, want string }{
+		{"127.0.0.1:8080", "127.0.0.1:1", "/", "text/html,*/*", "none", "page of /"},
+		{"localhost:8080", "[::1]:1", "/page/data", "*/*", "same-origin", "page of /page/data"},
+		{"127.0.0.1:8080", "127.0.0.1:1", "/", "*/*", "", indexText},
+		{"192.0.2.1:8080", "192.0.2.7:1", "/", "text/html", "", "the page is for browsers on this host only: asked from 192.0.2.7:1"},
+		{"192.0.2.1:8080", "192.0.2.7:1", "/page/data", "", "", "the page is for browsers on this host only: asked from"},
+		{"rebound.test:8080", "127.0.0.1:1", "/", "text/html", "", "the page is for browsers on this host only: asked as host"},
+		{"127.0.0.1:8080", "127.0.0.1:1", "/page/events", "text/event-stream", "cross-site", "the page is for browsers on this host only: asked by a page"},
+	} {
+		r := httptest.NewRequest("GET", "http://"+row.host+row.path, nil)
+		r.RemoteAddr = row.remote
+		r.Header.Set("Accept", row.accept)
+		r.Header.Set("Sec-Fetch-Site", row.site)
+		w := httptest.NewRecorder()
+		p.Handler().ServeHTTP(w, r)
+		if !strings.HasPrefix(w.Body.String(), row.want) || (w.Code == 403) != strings.Contains(row.want, "only:") {
+			t.Errorf("%+v: %d %s", row, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	Pages{}.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/page/data", nil))
+	if w.Code != 404 {
+		t.Errorf("without a page: %d", w.Code)
+	}
+}
+
+// A browser asks each server for an icon next to a page that is not HTML: an error would be a fault in its console.
+func TestNoIconIsNoFault(t *testing.T) {
+	for name, h := range map[string]http.Handler{
+		"this host":  Pages{}.Handler(),
+		"afar":       Pages{}.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler)),
+		"monitoring": Monitoring(nil),
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/favicon.ico", nil)) // of another host: to some the pages are exposed
+		if w.Code != http.StatusNoContent {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+}
+
+// pipes is a listener of connections in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p pipes) ask(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	return p.begin(t, "GET /debug/config HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+func (p pipes) begin(t *testing.T, request string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	here, there := net.Pipe()
+	p <- there
+	if _, err := io.WriteString(here, request); err != nil {
+		t.Fatal(err)
+	}
+	return here, bufio.NewReader(here)
+}
+
+func (p pipes) end(t *testing.T, server *http.Server, ended <-chan error) {
+	t.Helper()
+	close(p)
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Callers who do not read hold an answer each for a while, some at a time, and no longer.
+func TestSlowReadersAfar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := Pages{Config: func() any { return strings.Repeat("x", 1<<20) }}
+		l := make(pipes)
+		server := &http.Server{Handler: p.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
+		ended := make(chan error)
+		go func() { ended <- server.Serve(l) }()
+		status := func() string {
+			conn, in := l.ask(t)
+			defer conn.Close()
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return line
+		}
+		for range answersAfar {
+			conn, _ := l.ask(t)
+			defer conn.Close()
+		}
+		synctest.Wait()
+		if got := status(); !strings.Contains(got, "503") {
+			t.Errorf("one more: %s", got)
+		}
+		<-time.After(answerTime + time.Second)
+		synctest.Wait()
+		if got := status(); !strings.Contains(got, "200") {
+			t.Errorf("after their time: %s", got)
+		}
+		l.end(t, server, ended)
+	})
+}
+
+// Refusals are in the log with their cause, at most one in a second.
+func TestRefusalsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		h := Pages{}.Afar(func(*http.Request) error { return errors.New("of namespace shop") }, slog.New(slog.NewTextHandler(&log, nil)))
+		ask := func() {
+			r, w := request("/debug/" + strings.Repeat("x", 200))
+			h.ServeHTTP(w, r)
+			if w.Code != 403 || w.Body.String() != `{"error":"refused"}`+"\n" {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+		for range 5 {
+			ask()
+		}
+		<-time.After(logRefusals)
+		ask()
+		if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "namespace shop") || !strings.Contains(got, "more=4") || len(got) > 700 {
+			t.Errorf("the log:\n%s", got)
+		}
+	})
+}
+
+func request(path string) (*http.Request, *httptest.ResponseRecorder) {
+	return httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
+}

@@ -6,12 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
 	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/ca/store"
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
 // Place is where an authority is stored, for the commands of a person: in the files of Dir, or in a Secret that replicas share.
@@ -194,4 +202,111 @@ func (p Place) rotateShared(ctx context.Context, abort, again bool) (ca.Rotation
 		return ca.Rotation{}, roots.Abort(ctx, time.Now())
 	}
 	return roots.Rotate(ctx, again, time.Now())
+}
+
+// Store is a store whose objects a person reads and changes.
+type Store interface {
+	Apply(ctx context.Context, w config.Written) (verb, revision string, err error)
+	Objects(ctx context.Context, kind, namespace, name string) ([]config.Written, error)
+	Delete(ctx context.Context, kind, namespace, name string) error
+}
+
+// OpenStore opens the store of a directory, or, if that is empty, of an API server, and returns a function that closes it.
+// With force, Apply takes over fields that another program has applied there.
+func OpenStore(dir string, access kube.Access, force bool) (Store, func(), error) {
+	if dir != "" {
+		d, err := file.OpenDirectory(dir)
+		return directory{d}, func() {}, err
+	}
+	client, err := access.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	return configs.NewStore(client, force), client.Close, nil
+}
+
+// directory is a Store of files.
+type directory struct{ *file.Directory }
+
+func (d directory) Apply(_ context.Context, w config.Written) (verb, revision string, err error) {
+	return d.Directory.Apply(w)
+}
+
+func (d directory) Objects(_ context.Context, kind, namespace, name string) ([]config.Written, error) {
+	return d.Directory.Objects(kind, namespace, name), nil
+}
+
+func (d directory) Delete(_ context.Context, kind, namespace, name string) error {
+	return d.Directory.Delete(kind + "/" + namespace + "/" + name)
+}
+
+// maxInjection bounds the files of the webhook's configuration and template, in bytes.
+const maxInjection = 16 << 20
+
+// Injector returns what injects by the files of the flags --config and --template; "" is the default of each. They beat domain and native.
+func Injector(configFile, templateFile, domain string, native bool) (*inject.Injector, error) {
+	var text []byte
+	var err error
+	if configFile != "" {
+		if text, err = safefile.Read(configFile, maxInjection); err != nil {
+			return nil, err
+		}
+	}
+	c, err := inject.ReadConfig(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", configFile, err)
+	}
+	if c.NativeSidecar == nil {
+		c.NativeSidecar = &native
+	}
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, domain)
+	if templateFile == "" {
+		return inject.New(c, inject.DefaultTemplate)
+	}
+	text, err = safefile.Read(templateFile, maxInjection)
+	if err != nil {
+		return nil, err
+	}
+	i, err := inject.New(c, string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--template %s: %w", templateFile, err)
+	}
+	return i, nil
+}
+
+// MeshOfFiles returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for proxies, with
+// their problems, of MeshConfig only those about proxies.
+func MeshOfFiles(paths []string, meshFile string, stdin io.Reader) (*model.Mesh, []config.Problem, error) {
+	files, err := file.ReadEach(paths, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, problems := file.Check(files)
+	if meshFile != "" {
+		o, found := file.ReadSettings("MeshConfig", meshFile)
+		if o != nil {
+			objects = append(objects, o)
+		}
+		problems = append(problems, slices.DeleteFunc(found, func(p config.Problem) bool {
+			return p.Severity != config.Error && !strings.HasPrefix(p.Path, "defaultConfig.")
+		})...)
+	}
+	if config.HasErrors(problems) {
+		return nil, problems, errors.New("configuration has errors: what it says is not known")
+	}
+	return model.New(slices.Values([]model.Group{{Objects: objects}})), problems, nil
+}
+
+// LayersOfFiles returns what such files set for the proxies of Pods, with their problems; nil if there are none.
+func LayersOfFiles(paths []string, meshFile string, stdin io.Reader) (inject.Layers, []config.Problem, error) {
+	if len(paths) == 0 && meshFile == "" {
+		return nil, nil, nil
+	}
+	mesh, problems, err := MeshOfFiles(paths, meshFile, stdin)
+	if err != nil {
+		return nil, problems, err
+	}
+	return func(namespace string, labels map[string]string) ([]inject.Layer, error) {
+		return Layers(mesh, namespace, labels)
+	}, problems, nil
 }

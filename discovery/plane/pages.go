@@ -1,13 +1,20 @@
 package plane
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"net/url"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/proxystatus"
+	"github.com/pilotlight/pilotlight/discovery/validation"
 	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
@@ -76,4 +83,49 @@ func shortest(text []byte) (from, until time.Time, err error) {
 		return from, until, errors.New("it has no certificate")
 	}
 	return from, until, nil
+}
+
+// explain answers what becomes of one request in the mesh that proxies are served.
+func (p *Plane) explain(values url.Values) (road any, text string, err error) {
+	q, err := explain.ParseValues(values)
+	if err != nil {
+		return nil, "", err
+	}
+	var connected []explain.Connected
+	for _, r := range p.proxies.Readers() {
+		connected = append(connected, explain.Connected(r))
+	}
+	made, err := q.AnswerOf(p.proxies.Mesh(), connected)
+	if err != nil {
+		return nil, "", err
+	}
+	return made, made.Text(), nil
+}
+
+// validate judges files that a caller sends, beside what all sources have sent, for the proxies that are connected.
+func (p *Plane) validate(ctx context.Context, text []byte) (any, error) {
+	sent, err := validation.Received(text)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]file.File, len(sent))
+	for i, f := range sent {
+		if files[i] = (file.File{Name: f.Name, Data: f.Data}); f.Error != "" {
+			files[i].Err = errors.New(f.Error)
+		}
+	}
+	groups, err := p.server.Groups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for what is served: %w", err)
+	}
+	objects, problems := file.Check(files)
+	live := validation.Live{
+		Settings: p.server.Mesh, Groups: groups, Connected: p.proxies.Proxies(), Also: p.issuerNotes, Class: p.config.Ingress.Class, Now: time.Now(),
+	}
+	for _, s := range p.server.Statuses() {
+		if s.Lacking || !whole([]discovery.SourceStatus{s}) {
+			live.Late = append(live.Late, s.Name)
+		}
+	}
+	return live.Judge(objects, file.WithConfigMaps(problems, files)), nil
 }

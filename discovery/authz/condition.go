@@ -160,8 +160,8 @@ func claimed(path []string, value *matcherv3.ValueMatcher) *rbacv3.SourcedMetada
 	return metadata(jwtFilter, append([]string{payload}, path...), anyValue([]*matcherv3.ValueMatcher{oneOf(value), value}))
 }
 
-// Claim matches requests whose token is sound and has a claim, with a text that m matches, in a list or by itself; with nil, with
-// any value.
+// Claim matches requests whose token is sound and has a claim, with a text that m matches, in a list or by itself; with
+// nil, with any value.
 func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher {
 	if m == nil {
 		some := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_PresentMatch{PresentMatch: true}}

@@ -38,12 +38,13 @@ const (
 	customTimeout  = 600 * time.Second
 )
 
-// custom returns the filters of CUSTOM policies. A pair for requests, and one for connections: the first finds out, by rules
-// that it does not enforce, whether a policy names the request, and the second then asks the provider. Where there is no
-// provider to ask, or more than one, what the policies name is denied.
+// custom returns the filters of CUSTOM policies. A pair for requests, and one for connections: the first finds out, by
+// rules that it does not enforce, whether a policy names the request, and the second then asks the provider. Where
+// there is no provider to ask, or more than one, what the policies name is denied.
 //
-// A provider of HTTP is not asked about connections: those that a rule names without a condition of HTTP are denied. Where
-// HTTP is detected, what is not may still be a request of HTTP to the workload: there rules with such a condition deny.
+// A provider of HTTP is not asked about connections: those that a rule names without a condition of HTTP are denied.
+// Where HTTP is detected, what is not may still be a request of HTTP to the workload: there rules with such a condition
+// deny.
 func custom(policies []model.Policy, at Proxy) (g Guard) {
 	known := at.Authorizers
 	var of []model.Policy

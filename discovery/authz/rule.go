@@ -151,7 +151,8 @@ func orAny[T any](list []T) []T {
 	return list
 }
 
-// trusted returns the principals for which one stands: where its trust domain is one of the mesh's, that in each of them.
+// trusted returns the principals for which one stands: where its trust domain is one of the mesh's, that in each of
+// them.
 func (r rules) trusted(principal string) []string {
 	principal = strings.TrimPrefix(principal, "spiffe://")
 	domain, rest, _ := strings.Cut(principal, "/")

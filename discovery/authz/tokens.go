@@ -20,8 +20,9 @@ const noKeys = `{"keys":[{"kty":"EC","crv":"P-256","x":"Mki1sfaDENH3qyouI01WzUAX
 
 const tokens = "tokens" // the name of what is required of each request
 
-// authenticate returns the filter that checks the tokens of requests; false if no policy asks for one. A request without
-// a token passes: to refuse it is the business of an AuthorizationPolicy. A token must be sound by the rule of its issuer.
+// authenticate returns the filter that checks the tokens of requests; false if no policy asks for one. A request
+// without a token passes: to refuse it is the business of an AuthorizationPolicy. A token must be sound by the rule of
+// its issuer.
 //
 // A rule without an issuer stands for one that cannot be read: every token at one of its places is refused.
 func authenticate(policies []model.Policy, gateway bool) (Filter, bool) {

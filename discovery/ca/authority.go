@@ -250,8 +250,8 @@ func judgeOne(c *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// judgeRoots refuses two roots of one subject and different keys that verifiers cannot tell apart. Envoy takes the first
-// by its name, and then refuses every leaf of the second, though both are trusted.
+// judgeRoots refuses two roots of one subject and different keys that verifiers cannot tell apart. Envoy takes the
+// first by its name, and then refuses every leaf of the second, though both are trusted.
 func judgeRoots(roots []*x509.Certificate) error {
 	for i, a := range roots {
 		if !a.IsCA {
@@ -283,7 +283,8 @@ func (a *Authority) join(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// try signs a trial leaf and verifies it: name constraints, path lengths and usages above it are for the verifier to know.
+// try signs a trial leaf and verifies it: name constraints, path lengths and usages above it are for the verifier to
+// know.
 func (a *Authority) try(now time.Time) error {
 	key, _, err := newKey()
 	if err != nil {

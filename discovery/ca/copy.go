@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Copy is a copy of an authority that discovery keeps beside the files, so that trust comes before leaves where these files are replaced, also
-// over a restart: see Follow. The zero value is none.
+// Copy is a copy of an authority that discovery keeps beside the files, so that trust comes before leaves where these
+// files are replaced, also over a restart: see Follow. The zero value is none.
 type Copy struct {
 	Files    Files         `json:"files"`             // of the authority that is used, or that is being replaced
 	Since    time.Time     `json:"since"`             // when these files were first used
@@ -21,9 +21,9 @@ type Copy struct {
 // State returns the authority of a copy.
 func (c Copy) State(at time.Time) (State, error) { return ReadState(c.Files, c.Next, c.Rotation, at) }
 
-// Follow returns the copy after the files that were found, and after the step that is due. Files of another root begin a rotation to that root. last is
-// the rotation of these files that has ended last: where it led to them after the copy was made, they are used at once. An error describes files that
-// are not used; the copy is to be used nevertheless.
+// Follow returns the copy after the files that were found, and after the step that is due. Files of another root begin
+// a rotation to that root. last is the rotation of these files that has ended last: where it led to them after the copy
+// was made, they are used at once. An error describes files that are not used; the copy is to be used nevertheless.
 func (c Copy) Follow(found Files, last Rotation, o Observed, at time.Time) (Copy, error) {
 	at = at.UTC()
 	c.Most = max(c.Most, o.Most)
@@ -92,14 +92,15 @@ func (f Files) equal(other Files) bool {
 	return bytes.Equal(f.Cert, other.Cert) && bytes.Equal(f.Key, other.Key) && bytes.Equal(f.Chain, other.Chain) && bytes.Equal(f.Roots, other.Roots)
 }
 
-// sameRoot reports whether the leaves of two authorities lead to one root, or to two certificates of one root's key: an agent that trusts
-// one of them takes the leaves of both.
+// sameRoot reports whether the leaves of two authorities lead to one root, or to two certificates of one root's key: an
+// agent that trusts one of them takes the leaves of both.
 func (a *Authority) sameRoot(other *Authority) bool {
 	x, y := a.path[len(a.path)-1], other.path[len(other.path)-1]
 	return bytes.Equal(x.RawSubject, y.RawSubject) && bytes.Equal(x.RawSubjectPublicKeyInfo, y.RawSubjectPublicKeyInfo)
 }
 
-// ReadCopy reads a copy that was stored, and judges it: it has an authority that signs. Errors do not contain any part of a key.
+// ReadCopy reads a copy that was stored, and judges it: it has an authority that signs. Errors do not contain any part
+// of a key.
 func ReadCopy(text []byte, at time.Time) (Copy, error) {
 	var c Copy
 	if err := json.Unmarshal(text, &c); err != nil {

@@ -12,8 +12,8 @@ import (
 // Identity is that of a workload: a service account in a namespace of a trust domain. The zero value is none.
 type Identity struct{ TrustDomain, Namespace, ServiceAccount string }
 
-// NewIdentity returns an identity of names as Kubernetes allows them: a namespace is a DNS label, a service account a DNS
-// subdomain. Other names could be read as a different path, such as "shop/../kube-system".
+// NewIdentity returns an identity of names as Kubernetes allows them: a namespace is a DNS label, a service account a
+// DNS subdomain. Other names could be read as a different path, such as "shop/../kube-system".
 func NewIdentity(trustDomain, namespace, account string) (Identity, error) {
 	id := Identity{trustDomain, namespace, account}
 	switch {

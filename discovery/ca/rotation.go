@@ -43,15 +43,17 @@ type Observed struct {
 	Live, Both int // how many, and how many of them came with both roots
 }
 
-// slack returns what is added to the longest life of a leaf: more than a discovery takes to use what is stored, and to sign what it has
-// begun to. It looks every second.
+// slack returns what is added to the longest life of a leaf: more than a discovery takes to use what is stored, and to
+// sign what it has begun to. It looks every second.
 func slack(most time.Duration) time.Duration { return min(time.Minute, max(most, 10*time.Second)) }
 
-// Late returns how late a replica may be that shares an authority with others, and uses what it knew of before. It then signs nothing that lives
-// longer than a leaf of before would: see Authority.Until. Half of it is for clocks that differ.
+// Late returns how late a replica may be that shares an authority with others, and uses what it knew of before. It then
+// signs nothing that lives longer than a leaf of before would: see Authority.Until. Half of it is for clocks that
+// differ.
 func Late(most time.Duration) time.Duration { return max(slack(most), most/4) }
 
-// Begin returns the rotation from one root to another. It waits for a discovery: only a running one can trust the new root.
+// Begin returns the rotation from one root to another. It waits for a discovery: only a running one can trust the new
+// root.
 func Begin(old, next string) (Rotation, error) {
 	switch {
 	case old == "" || next == "":
@@ -62,8 +64,9 @@ func Begin(old, next string) (Rotation, error) {
 	return Rotation{Phase: Begun, Old: old, New: next, Waits: "a running discovery goes on within seconds"}, nil
 }
 
-// Step returns the rotation after the step that is due, with what the next one waits for. One step is done at a time: each is stored before
-// it counts. A leaf that lives a life after the trust began was signed after that, and its answer had both roots.
+// Step returns the rotation after the step that is due, with what the next one waits for. One step is done at a time:
+// each is stored before it counts. A leaf that lives a life after the trust began was signed after that, and its answer
+// had both roots.
 func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	now = now.UTC()
 	r.Most = max(r.Most, o.Most) // a discovery that begins with a shorter one does not know what was signed before
@@ -92,7 +95,8 @@ func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	return r
 }
 
-// EndNow returns the rotation that ends at once, whether agents trust the new root or not. Where none is under way, it is one to root.
+// EndNow returns the rotation that ends at once, whether agents trust the new root or not. Where none is under way, it
+// is one to root.
 func (r Rotation) EndNow(root string, at time.Time) Rotation {
 	at = at.UTC()
 	if r.Phase == "" {
@@ -162,7 +166,8 @@ type State struct {
 	Rotation  Rotation   // zero for none
 }
 
-// ReadState reads an authority. While a root is rotated, the rotation alone says which of the two generations signs; else next does not count.
+// ReadState reads an authority. While a root is rotated, the rotation alone says which of the two generations signs;
+// else next does not count.
 func ReadState(files, next Files, r Rotation, at time.Time) (State, error) {
 	if r.Phase == "" {
 		a, err := Read(files, at)
@@ -202,9 +207,9 @@ func BothRoots(roots, further []byte) []byte {
 	return append(append(bytes.TrimRight(roots[:len(roots):len(roots)], "\n"), '\n'), further...)
 }
 
-// BeginRotation makes a root that is to replace that of an authority, and begins the rotation to it. An authority that was not made here is not
-// replaced: others trust its root. Within a life of the last rotation, as LastFile has it, another one takes again: a command that is called
-// to see how far one is begins none.
+// BeginRotation makes a root that is to replace that of an authority, and begins the rotation to it. An authority that
+// was not made here is not replaced: others trust its root. Within a life of the last rotation, as LastFile has it,
+// another one takes again: a command that is called to see how far one is begins none.
 func BeginRotation(a *Authority, lastFile []byte, again bool, at time.Time) (next Files, r Rotation, err error) {
 	if root := a.path[len(a.path)-1]; len(a.path) > 1 || !strings.HasPrefix(root.Subject.CommonName, RootName+" ") {
 		return Files{}, Rotation{}, fmt.Errorf("%q below the root %q was not made here, so a root of discovery's own would not be trusted where that is: "+

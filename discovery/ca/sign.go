@@ -36,8 +36,8 @@ type Terms struct {
 	Bound   bool // to connections that agents open: see package binding
 }
 
-// Sign signs a key for an identity, for ttl; zero or less for the default. A longer time than the most, or than the issuer is valid, is cut,
-// and noted. It returns an error only where the authority itself is not valid now.
+// Sign signs a key for an identity, for ttl; zero or less for the default. A longer time than the most, or than the
+// issuer is valid, is cut, and noted. It returns an error only where the authority itself is not valid now.
 func (a *Authority) Sign(key Key, id Identity, ttl time.Duration, t Terms, now time.Time) (Leaf, error) {
 	var notes []string
 	if ttl <= 0 {
@@ -123,8 +123,8 @@ type Key struct {
 	der    []byte // SubjectPublicKeyInfo
 }
 
-// ReadRequest reads a certificate signing request: one block of PEM. Names, extensions and everything else but the key are
-// ignored.
+// ReadRequest reads a certificate signing request: one block of PEM. Names, extensions and everything else but the key
+// are ignored.
 func ReadRequest(text []byte) (Key, error) {
 	if len(text) > maxRequest {
 		return Key{}, fmt.Errorf("the request has %d bytes, at most %d are allowed", len(text), maxRequest)
@@ -173,7 +173,8 @@ func checkRequested(public crypto.PublicKey) error {
 	}
 }
 
-// Server makes a key and a certificate for a server: for DNS names and addresses, and for an identity unless that is zero.
+// Server makes a key and a certificate for a server: for DNS names and addresses, and for an identity unless that is
+// zero.
 func (a *Authority) Server(name string, names []string, id Identity, life time.Duration, now time.Time) (certificate, key []byte, err error) {
 	public, secret, err := newKey()
 	if err != nil {
@@ -224,8 +225,8 @@ const (
 	Early = time.Hour
 )
 
-// NewRoot makes a root with a key of P-256. Its subject is name and a generation of its own: two roots of one subject are
-// confused by verifiers that look for an issuer by its name.
+// NewRoot makes a root with a key of P-256. Its subject is name and a generation of its own: two roots of one subject
+// are confused by verifiers that look for an issuer by its name.
 func NewRoot(name string, life time.Duration, now time.Time) (Files, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

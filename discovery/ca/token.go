@@ -96,7 +96,8 @@ func (all Tokens) Add(namespace, account string, ttl time.Duration, once bool, n
 	return append(all, t), t, tokenPrefix + id + "-" + secret, nil
 }
 
-// forget leaves out the tokens that have ended long ago, and the oldest ones that are no longer valid where there are many.
+// forget leaves out the tokens that have ended long ago, and the oldest ones that are no longer valid where there are
+// many.
 func (all Tokens) forget(now time.Time) Tokens {
 	kept := slices.DeleteFunc(slices.Clone(all), func(t Token) bool { return now.Sub(t.Expires) > rememberToken })
 	for len(kept) >= 2*MaxTokens {

@@ -12,10 +12,11 @@ const (
 	fewest = 25
 )
 
-// percent returns the GOGC by which a heap with live bytes may grow by room for garbage that grows with the square root of
-// live, and by no more than it has. With that, the cost of a collection for each byte of garbage and the memory for the
-// garbage grow alike (M. Kirisame et al., Optimal Heap Limits for Reducing Browser Memory Use, 2022). live and roots (stacks
-// and globals), in bytes, are as the last collection found them: the runtime's goal is live + (live + roots) × GOGC/100.
+// percent returns the GOGC by which a heap with live bytes may grow by room for garbage that grows with the square root
+// of live, and by no more than it has. With that, the cost of a collection for each byte of garbage and the memory for
+// the garbage grow alike (M. Kirisame et al., Optimal Heap Limits for Reducing Browser Memory Use, 2022). live and
+// roots (stacks and globals), in bytes, are as the last collection found them: the runtime's goal is live + (live +
+// roots) × GOGC/100.
 func percent(live, roots uint64) int {
 	if live <= even {
 		return most

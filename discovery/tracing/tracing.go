@@ -15,7 +15,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// Target is the destination of traces. OpenTelemetry's own environment variables set the rest (headers, sampling, names).
+// Target is the destination of traces. OpenTelemetry's own environment variables set the rest (headers, sampling,
+// names).
 type Target struct {
 	endpoint string // base URL of a collector; "" for that of the environment
 	wanted   bool   // the environment has a collector, and does not switch traces off

@@ -130,7 +130,8 @@ func (c *claims) read(node *yaml.Node, within []string) error {
 	return nil
 }
 
-// newPattern reads a pattern. Between two parts must be a character that no name has, so that there is one way to read a claim.
+// newPattern reads a pattern. Between two parts must be a character that no name has, so that there is one way to read
+// a claim.
 func newPattern(text string) (pattern, error) {
 	p := pattern{text: text}
 	fixed := ""
@@ -199,8 +200,8 @@ func (i Identity) check() error {
 	return err
 }
 
-// of returns the identity of claims; misfit says which claim does not fit, "" if all do. Claims do not give the root namespace, whose
-// identities may see the whole mesh.
+// of returns the identity of claims; misfit says which claim does not fit, "" if all do. Claims do not give the root
+// namespace, whose identities may see the whole mesh.
 func (i Identity) of(all map[string]any, trustDomain, root string) (id ca.Identity, misfit string, err error) {
 	found := map[string]string{namespacePart: i.Namespace, accountPart: i.ServiceAccount}
 	for _, c := range i.Claims {

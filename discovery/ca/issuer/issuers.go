@@ -29,8 +29,8 @@ type Issuers struct {
 	faults map[string]string // by issuer
 }
 
-// Open reads the issuers of a file, and their keys. A file of keys that cannot be used is told by Faults: it may come later, and
-// other tokens do not need it. root returns the root namespace: no claim gives it.
+// Open reads the issuers of a file, and their keys. A file of keys that cannot be used is told by Faults: it may come
+// later, and other tokens do not need it. root returns the root namespace: no claim gives it.
 func Open(path string, root func() string, log *slog.Logger, now func() time.Time) (*Issuers, error) {
 	text, err := safefile.Read(path, longestSet)
 	if err != nil {

@@ -60,8 +60,9 @@ func judge(issuers []Issuer, keys map[string][]key, token, trustDomain, root str
 	return issuer.identify(all, trustDomain, root)
 }
 
-// verify returns why a text is not signed: by the key that the token names, or, where it names none, by each that fits. The
-// parser could do it, with a call of Validate that makes the linker keep every method of that name: 5 MB of Envoy's types.
+// verify returns why a text is not signed: by the key that the token names, or, where it names none, by each that fits.
+// The parser could do it, with a call of Validate that makes the linker keep every method of that name: 5 MB of Envoy's
+// types.
 func verify(t *jwt.Token, text string, keys []key) error {
 	id, named := t.Header["kid"].(string)
 	_, given := t.Header["kid"]

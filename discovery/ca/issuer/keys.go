@@ -29,7 +29,8 @@ type key struct {
 	public any
 }
 
-// readKeys reads a JWKS. A key that signs no token here is left out, and notes say why; a set without any other is an error.
+// readKeys reads a JWKS. A key that signs no token here is left out, and notes say why; a set without any other is an
+// error.
 func readKeys(text []byte) (out []key, notes []string, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -66,8 +66,8 @@ func removed(names ...string) (out []change) {
 	return out
 }
 
-// do makes changes, in their order. It ends with the first one that fails: what is made of a directory by the first ones alone is a state
-// from which it goes on.
+// do makes changes, in their order. It ends with the first one that fails: what is made of a directory by the first
+// ones alone is a state from which it goes on.
 func do(dir string, changes []change) error {
 	for _, c := range changes {
 		if c.content != nil {
@@ -83,9 +83,9 @@ func do(dir string, changes []change) error {
 
 const mostLinks = 40 // of a path, as the kernel has it
 
-// judge refuses a path that another user than this one and root could replace: each directory and link that leads to it belongs to one of
-// them, and no directory can be written by others, but those with the sticky bit, where nobody removes the files of others. A secret file
-// is read by its owner, and by this process's groups.
+// judge refuses a path that another user than this one and root could replace: each directory and link that leads to it
+// belongs to one of them, and no directory can be written by others, but those with the sticky bit, where nobody
+// removes the files of others. A secret file is read by its owner, and by this process's groups.
 func judge(path string, secret bool) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -146,8 +146,8 @@ func judgeOne(path, at string, info fs.FileInfo, last, secret bool) error {
 	return nil
 }
 
-// Moved returns an error if an authority is in a directory that was the default before, and none in the one that is the default now: a second
-// authority, made by accident, would end mutual TLS.
+// Moved returns an error if an authority is in a directory that was the default before, and none in the one that is the
+// default now: a second authority, made by accident, would end mutual TLS.
 func Moved(from, to string) error {
 	holds := func(dir string) bool {
 		return slices.ContainsFunc([]string{ca.CertFile, ca.KeyFile, tokensFile}, func(name string) bool {

@@ -90,8 +90,8 @@ func newIn(dir string, now time.Time) (*ca.Authority, error) {
 
 const copyFile = "copy.json"
 
-// ReadCopy reads the copy of an authority from a directory that is not the authority's own; zero for none. One that another user could have written
-// is refused: it has a key that signs.
+// ReadCopy reads the copy of an authority from a directory that is not the authority's own; zero for none. One that
+// another user could have written is refused: it has a key that signs.
 func ReadCopy(dir string, at time.Time) (ca.Copy, error) {
 	path := filepath.Join(dir, copyFile)
 	text, err := safefile.Read(path, longest)
@@ -111,7 +111,8 @@ func ReadCopy(dir string, at time.Time) (ca.Copy, error) {
 	return c, nil
 }
 
-// WriteCopy writes the copy of an authority, or leaves the one before. It writes no key where another user could replace it.
+// WriteCopy writes the copy of an authority, or leaves the one before. It writes no key where another user could
+// replace it.
 func WriteCopy(dir string, c ca.Copy) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -126,7 +127,8 @@ func WriteCopy(dir string, c ca.Copy) error {
 	return locked(dir, func() error { return write(dir, copyFile, text, 0o600) }) // another discovery may have the directory
 }
 
-// Find returns the files of a directory's authority, and its last rotation that has ended. It takes the lock as Read does.
+// Find returns the files of a directory's authority, and its last rotation that has ended. It takes the lock as Read
+// does.
 func Find(dir string, at time.Time) (files ca.Files, last ca.Rotation, err error) {
 	if _, err = Read(dir, at); err == nil {
 		if files, err = filesOf(dir, now); err == nil {

@@ -45,7 +45,8 @@ func rotationIn(dir, name string) (ca.Rotation, error) {
 	return r, nil
 }
 
-// read reads an authority. While a root is rotated, the rotation alone says which generation signs: its step is one rename.
+// read reads an authority. While a root is rotated, the rotation alone says which generation signs: its step is one
+// rename.
 func read(dir string, at time.Time) (State, error) {
 	r, err := rotationOf(dir)
 	if err != nil {
@@ -71,8 +72,8 @@ func read(dir string, at time.Time) (State, error) {
 	return State(state), nil
 }
 
-// Read reads the authority of a directory. Unlike Open it makes none. It takes the lock only where it finds fault, since another process may be
-// writing the files: the directory may be mounted, and have no lock.
+// Read reads the authority of a directory. Unlike Open it makes none. It takes the lock only where it finds fault,
+// since another process may be writing the files: the directory may be mounted, and have no lock.
 func Read(dir string, at time.Time) (state State, err error) {
 	if state, err = read(dir, at); err == nil || errors.Is(err, errNone) {
 		return state, err
@@ -101,8 +102,8 @@ func Rotate(dir string, again bool, at time.Time) (r ca.Rotation, err error) {
 	return r, err
 }
 
-// toBegin returns the rotation of a directory, and the changes that begin it; none where it is under way. The next generation does not count
-// before the rotation is written.
+// toBegin returns the rotation of a directory, and the changes that begin it; none where it is under way. The next
+// generation does not count before the rotation is written.
 func toBegin(dir string, again bool, at time.Time) (ca.Rotation, []change, error) {
 	if err := readable(dir, ca.KeyFile); err != nil {
 		return ca.Rotation{}, nil, err
@@ -129,8 +130,8 @@ func toBegin(dir string, again bool, at time.Time) (ca.Rotation, []change, error
 	}, err
 }
 
-// readable returns an error where root would write files that the user of discovery could not read. That user owns the first of the named files that is
-// there, or else the directory.
+// readable returns an error where root would write files that the user of discovery could not read. That user owns the
+// first of the named files that is there, or else the directory.
 func readable(dir string, names ...string) error {
 	for _, name := range append(names, ".") {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -201,8 +202,8 @@ func Step(dir string, o ca.Observed, at time.Time) (state State, err error) {
 	return state, err
 }
 
-// toStep returns what is stored, and the changes that are due. After the first of them, which is the rotation, the step is done: the
-// others may be repeated.
+// toStep returns what is stored, and the changes that are due. After the first of them, which is the rotation, the step
+// is done: the others may be repeated.
 func toStep(dir string, o ca.Observed, at time.Time) (State, []change, error) {
 	state, err := read(dir, at)
 	if err != nil || state.Rotation.Phase == "" {
@@ -232,8 +233,8 @@ func toForget(dir string, rotation []byte) ([]change, error) {
 	return append(changes, removed(ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), err
 }
 
-// EndNow ends the rotation of a directory at once, whether agents trust the new root or not. Without a rotation it stores that the root of the files is to be used at
-// once where they have replaced others.
+// EndNow ends the rotation of a directory at once, whether agents trust the new root or not. Without a rotation it
+// stores that the root of the files is to be used at once where they have replaced others.
 func EndNow(dir string, at time.Time) (r ca.Rotation, err error) {
 	err = locked(dir, func() error {
 		var changes []change

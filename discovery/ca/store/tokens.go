@@ -69,7 +69,8 @@ func (t Tokens) Revoke(_ context.Context, id string) error {
 	return t.change(func(all ca.Tokens) (ca.Tokens, error) { return all.Revoke(id) })
 }
 
-// readable returns an error where root would make the file one that discovery cannot read, so that no machine could join, or a lock that it cannot take.
+// readable returns an error where root would make the file one that discovery cannot read, so that no machine could
+// join, or a lock that it cannot take.
 func (t Tokens) readable() error { return readable(string(t), tokensFile, lockFile, ca.KeyFile) }
 
 // Redeem returns the join token of a text that is shown with a key. Its use is stored before it returns.

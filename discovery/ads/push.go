@@ -115,7 +115,7 @@ func (st *stream) send(responses []protocol.Response) error {
 	for i := range responses {
 		r := &responses[i]
 		st.log.Debug("push", "node", st.node, "type_url", r.Kind.TypeURL(), "nonce", r.Nonce, "version", r.Version,
-			"resources", r.News.Size())
+			"resources", r.Update.Size())
 		if err := st.wire.SendMsg(r); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (st *stream) traceResponses(g *generation, responses []protocol.Response, n
 		r := &responses[i]
 		st.span.AddEvent("send", trace.WithTimestamp(now), trace.WithAttributes(
 			attribute.String("type", r.Kind.String()), attribute.String("nonce", r.Nonce), attribute.String("version", r.Version),
-			attribute.Int("resources", r.News.Size()), attribute.Int("bytes", r.Size()),
+			attribute.Int("resources", r.Update.Size()), attribute.Int("bytes", r.Size()),
 		))
 	}
 }

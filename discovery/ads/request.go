@@ -116,7 +116,7 @@ func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([
 	}
 	if st.session.Found(k) != found {
 		st.hub.onNews()
-		for _, part := range st.session.Parts(k) {
+		for _, part := range st.session.RefusedResources(k) {
 			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.TypeURL,
 				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)
 		}

@@ -201,8 +201,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.standard.Marshal(v)
 	}
-	out := make(mem.BufferSlice, 0, len(r.News.Parts)+1)
-	for _, p := range r.News.Parts {
+	out := make(mem.BufferSlice, 0, len(r.Update.Lists)+1)
+	for _, p := range r.Update.Lists {
 		pieces, _ := p.Pieces(r.Variant)
 		for _, b := range pieces {
 			out = append(out, mem.SliceBuffer(b))

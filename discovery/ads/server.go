@@ -83,7 +83,7 @@ func (s *Server) push(m *model.Mesh, c model.Change) {
 	}
 	g := s.current.Load().follow(m, c, s.names)
 	if v := s.vault.Load(); v != nil {
-		g.Vault = v
+		g.Secrets = v
 	}
 	g.Span = spanOf(s.tracer, g, collected)
 	s.publish(g)
@@ -130,9 +130,9 @@ type hub struct {
 	limits  Limits
 	log     *slog.Logger
 	names   *content.Interner
-	current atomic.Pointer[generation]    // nil before the first Push
-	vault   atomic.Pointer[content.Vault] // nil for none
-	secrets atomic.Pointer[secret.Set]    // those in the vault
+	current atomic.Pointer[generation]      // nil before the first Push
+	vault   atomic.Pointer[content.Secrets] // nil for none
+	secrets atomic.Pointer[secret.Set]      // those in the vault
 	viewers viewers
 	objects objects
 	history history
@@ -174,14 +174,14 @@ type crowd struct {
 // refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
 // counts once.
 func (c *crowd) refused() (count [content.Kinds]int) {
-	seen := map[content.Unit]bool{}
+	seen := map[content.ResourceID]bool{}
 	for _, st := range c.all() {
 		st.mu.Lock()
 		for k := range content.Kinds {
 			if st.session == nil {
 				continue
 			}
-			for u := range st.session.Units(k) {
+			for u := range st.session.RefusedIDs(k) {
 				if !seen[u] {
 					seen[u] = true
 					count[k]++

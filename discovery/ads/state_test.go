@@ -36,7 +36,7 @@ func refused(text string) *statuspb.Status { return &statuspb.Status{Code: 13, M
 // settled returns the protocol of an Envoy that has accepted all of base, and the nonce of its endpoints.
 func settled(t *testing.T, in *content.Interner) (p *protocol.Session, nonce string) {
 	t.Helper()
-	p = protocol.New(content.SotW, base, content.NewShare(in), protocol.World{})
+	p = protocol.New(content.SotW, base, content.NewShare(in), protocol.MeshState{})
 	var nonces [content.Kinds]string
 	for _, ask := range []struct {
 		kind  content.Kind

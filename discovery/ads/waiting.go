@@ -15,8 +15,8 @@ import (
 const ReleaseOfProxies = "proxies"
 
 // world returns what sessions know of a generation besides its resources.
-func (h *hub) world(g *generation) protocol.World {
-	return protocol.World{Lacks: len(g.Mesh.Lacks) > 0, Forgone: g.Mesh.Forgone, Wipe: h.limits.Wipe}
+func (h *hub) world(g *generation) protocol.MeshState {
+	return protocol.MeshState{Lacks: len(g.Mesh.Lacks) > 0, Forgone: g.Mesh.Forgone, Wipe: h.limits.Wipe}
 }
 
 // tellWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at once. Held:

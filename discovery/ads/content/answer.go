@@ -14,21 +14,21 @@ type Question struct {
 	Gone      bool // the answer names resources that no longer exist
 }
 
-// answerer finds the news for clients, each once.
+// answerer finds the update for clients, each once.
 type answerer struct {
 	comparer *comparer
-	answered memo[Question, *News]
+	answered memo[Question, *Update]
 }
 
-// Answer returns the news that bring a client from one set to another, nil if there are none.
-func (a *answerer) Answer(q Question) *News {
+// Answer returns the update that bring a client from one set to another, nil if there are none.
+func (a *answerer) Answer(q Question) *Update {
 	if q.Variant == SotW && q.Want.Kind.Whole() {
 		if q.Had != nil && q.Had.Version == q.Want.Version && q.Due == nil {
 			return nil
 		}
 		return whole(q.Want)
 	}
-	var n *News
+	var n *Update
 	switch {
 	case q.Had == q.Want && q.Due == nil:
 		return nil
@@ -39,29 +39,29 @@ func (a *answerer) Answer(q Question) *News {
 		if !q.Wildcard {
 			cost += q.Want.Size() // names that the client named
 		}
-		n = a.answered.getFor(cost, q, func() *News { return a.difference(q) })
+		n = a.answered.getFor(cost, q, func() *Update { return a.difference(q) })
 	}
 	if q.Variant == SotW && q.Want.Kind == SDS {
 		n = n.existing()
 	}
-	if len(n.Parts) == 0 && (q.Had != nil || !q.Wildcard) { // the first answer to a wildcard is sent even if it is empty
+	if len(n.Lists) == 0 && (q.Had != nil || !q.Wildcard) { // the first answer to a wildcard is sent even if it is empty
 		return nil
 	}
 	return n
 }
 
-func whole(s *Set) *News {
-	n := &News{Parts: make([]*part, 0, len(s.layers))}
-	for _, l := range s.layers {
-		n.Parts = append(n.Parts, &l.part)
+func whole(s *Set) *Update {
+	n := &Update{Lists: make([]*resourceList, 0, len(s.sets))}
+	for _, l := range s.sets {
+		n.Lists = append(n.Lists, &l.resourceList)
 	}
 	return n
 }
 
-func (a *answerer) difference(q Question) *News {
-	n := &News{Parts: a.comparer.updated(q.Had, q.Want)}
+func (a *answerer) difference(q Question) *Update {
+	n := &Update{Lists: a.comparer.updated(q.Had, q.Want)}
 	if q.Gone {
-		n.Parts = append(n.Parts, a.comparer.gone(q.Had, q.Want, n.Parts)...)
+		n.Lists = append(n.Lists, a.comparer.gone(q.Had, q.Want, n.Lists)...)
 	}
 	var extra []*Resource
 	for _, name := range q.Due.All() {
@@ -69,24 +69,24 @@ func (a *answerer) difference(q Question) *News {
 		if r == nil && q.Wildcard {
 			r = absent(name)
 		}
-		if r != nil && !slices.ContainsFunc(n.Parts, func(p *part) bool { return p.find(name) != nil }) {
+		if r != nil && !slices.ContainsFunc(n.Lists, func(p *resourceList) bool { return p.find(name) != nil }) {
 			extra = append(extra, r)
 		}
 	}
 	if len(extra) > 0 {
-		n.Parts = append(n.Parts, &part{kind: q.Want.Kind, Resources: extra})
+		n.Lists = append(n.Lists, &resourceList{kind: q.Want.Kind, Resources: extra})
 	}
 	return n
 }
 
-// News is the content of a response.
-type News struct {
-	Parts []*part
+// Update is the content of a response.
+type Update struct {
+	Lists []*resourceList
 }
 
 // Size returns the number of resources.
-func (n *News) Size() (count int) {
-	for _, p := range n.Parts {
+func (n *Update) Size() (count int) {
+	for _, p := range n.Lists {
 		count += len(p.Resources)
 	}
 	return count
@@ -94,16 +94,16 @@ func (n *News) Size() (count int) {
 
 // existing returns n without names that do not exist, if the variant cannot express them: an Envoy refuses a response
 // that lacks the secret that it requested, and keeps waiting without a response.
-func (n *News) existing() *News {
-	out := &News{}
-	for _, p := range n.Parts {
+func (n *Update) existing() *Update {
+	out := &Update{}
+	for _, p := range n.Lists {
 		list := slices.DeleteFunc(slices.Clone(p.Resources), func(r *Resource) bool { return !r.Exists() })
 		switch len(list) {
 		case 0:
 		case len(p.Resources):
-			out.Parts = append(out.Parts, p)
+			out.Lists = append(out.Lists, p)
 		default:
-			out.Parts = append(out.Parts, &part{kind: p.kind, Resources: list})
+			out.Lists = append(out.Lists, &resourceList{kind: p.kind, Resources: list})
 		}
 	}
 	return out
@@ -147,7 +147,7 @@ func (c *chooser) Choose(all *Set, n *Names, last Choice) Choice {
 			}
 			chosen = append(chosen, r)
 		}
-		if !missing && len(chosen) == all.Size() && len(all.layers) == 1 {
+		if !missing && len(chosen) == all.Size() && len(all.sets) == 1 {
 			return all
 		}
 		return chosenSet(all.Kind, chosen)
@@ -157,20 +157,20 @@ func (c *chooser) Choose(all *Set, n *Names, last Choice) Choice {
 // chooseAgain is choose for the case that, since the last choice by the same names, resources have changed and none was
 // added or removed; else it returns nil.
 func (c *chooser) chooseAgain(all *Set, n *Names, last Choice) *Set {
-	if last.Got == nil || last.names != n || len(all.layers) != 1 || len(last.of.layers) != 1 {
+	if last.Got == nil || last.names != n || len(all.sets) != 1 || len(last.of.sets) != 1 {
 		return nil
 	}
-	changed := c.comparer.change(last.of.layers[0], all.layers[0])
+	changed := c.comparer.change(last.of.sets[0], all.sets[0])
 	if len(changed.fresh.Resources)+len(changed.gone.Resources) > 0 {
 		return nil
 	}
 	if last.Got == last.of {
 		return all
 	}
-	if len(last.Got.layers) != 1 {
+	if len(last.Got.sets) != 1 {
 		return nil
 	}
-	had := last.Got.layers[0]
+	had := last.Got.sets[0]
 	places := map[int]*Resource{}
 	for _, r := range changed.updated.Resources {
 		if at, ok := had.index(r.Name); ok {
@@ -182,7 +182,7 @@ func (c *chooser) chooseAgain(all *Set, n *Names, last Choice) *Set {
 	if now == had {
 		return last.Got
 	}
-	return stack(all.Kind, now)
+	return combine(all.Kind, now)
 }
 
 // Keep returns the part of a set that remains when only names are subscribed.

@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// change is the difference of two layers. Its parts are sorted by name.
+// change is the difference of two resource sets. Its lists are sorted by name.
 type change struct {
-	updated *part // new and changed resources, and names that do not exist and were not requested before
-	fresh   *part // those of updated that exist and did not exist before
-	gone    *part // absent: those that existed
+	updated *resourceList // new and changed resources, and names that do not exist and were not requested before
+	fresh   *resourceList // those of updated that exist and did not exist before
+	gone    *resourceList // absent: those that existed
 }
 
-// comparer compares layers and sets, each pair once.
+// comparer compares resource sets, each pair once.
 type comparer struct {
 	work     *Work // the cost of the generation
-	changes  memo[pair[*layer], *change]
-	lessened memo[less, *part]
+	changes  memo[pair[*resourceSet], *change]
+	lessened memo[less, *resourceList]
 }
 
-// step is the change from one layer of a set to one of another set; either may be nil.
+// step is the change from one resource set of a set to one of another set; either may be nil.
 type step struct {
 	*change
-	from, to *layer
+	from, to *resourceSet
 }
 
-// compare returns the differences of two sets, layer by layer. It leaves out layers that both sets have, so that one
-// difference of the common layers serves a thousand proxies with layers of their own.
+// compare returns the differences of two sets, resource set by resource set. It leaves out resource sets that both sets have, so that one
+// difference of the common resource sets serves a thousand proxies with resource sets of their own.
 func (d *comparer) compare(from, to *Set) []step {
-	before := without(from.layers, to.layers)
-	after := without(to.layers, from.layers)
+	before := without(from.sets, to.sets)
+	after := without(to.sets, from.sets)
 	out := make([]step, max(len(before), len(after)))
 	for i := range out {
 		s := &out[i]
@@ -45,9 +45,9 @@ func (d *comparer) compare(from, to *Set) []step {
 	return out
 }
 
-func without(layers, others []*layer) []*layer {
-	var out []*layer
-	for _, l := range layers {
+func without(sets, others []*resourceSet) []*resourceSet {
+	var out []*resourceSet
+	for _, l := range sets {
 		if !slices.Contains(others, l) {
 			out = append(out, l)
 		}
@@ -56,13 +56,13 @@ func without(layers, others []*layer) []*layer {
 }
 
 // updated returns the new and changed resources between two sets.
-func (d *comparer) updated(from, to *Set) []*part {
-	var out []*part
+func (d *comparer) updated(from, to *Set) []*resourceList {
+	var out []*resourceList
 	for _, s := range d.compare(from, to) {
 		updated := s.updated
-		for _, l := range from.layers {
+		for _, l := range from.sets {
 			if l != s.from {
-				updated = d.less(less{updated, &l.part, leaveSame})
+				updated = d.less(less{updated, &l.resourceList, leaveSame})
 			}
 		}
 		if len(updated.Resources) > 0 {
@@ -73,12 +73,12 @@ func (d *comparer) updated(from, to *Set) []*part {
 }
 
 // gone returns the resources that no longer exist, without those that the answer names anyway.
-func (d *comparer) gone(from, to *Set, updated []*part) (out []*part) {
+func (d *comparer) gone(from, to *Set, updated []*resourceList) (out []*resourceList) {
 	for _, s := range d.compare(from, to) {
 		gone := s.gone
-		for _, l := range to.layers {
+		for _, l := range to.sets {
 			if l != s.to {
-				gone = d.less(less{gone, &l.part, leaveExisting})
+				gone = d.less(less{gone, &l.resourceList, leaveExisting})
 			}
 		}
 		for _, p := range updated {
@@ -93,14 +93,14 @@ func (d *comparer) gone(from, to *Set, updated []*part) (out []*part) {
 	return out
 }
 
-// less is a part, without those resources that another part has too and a rule leaves out.
+// less is a list, without those resources that another list has too and a rule leaves out.
 type less struct {
-	of, other *part
+	of, other *resourceList
 	rule      leave
 }
 
-// leave selects which resources are left out of a part. It compares each with the resource of the same name of another
-// part.
+// leave selects which resources are left out of a list. It compares each with the resource of the same name of another
+// list.
 type leave int
 
 const (
@@ -123,19 +123,19 @@ func (l leave) out(r, other *Resource) bool {
 	}
 }
 
-// less computes a part once where both parts are large, and so common to many proxies: after a restart with many
-// changes a thousand proxies request the same. A proxy's own part is small: each time its names are looked up in the
-// large part.
-func (d *comparer) less(l less) *part {
+// less computes a list once where both lists are large, and so common to many proxies: after a restart with many
+// changes a thousand proxies request the same. A proxy's own list is small: each time its names are looked up in the
+// large list.
+func (d *comparer) less(l less) *resourceList {
 	if min(len(l.of.Resources), len(l.other.Resources)) < manyResources {
 		return l.of.less(l.other, l.rule.out)
 	}
-	return d.lessened.getFor(1+len(l.of.Resources), l, func() *part { return l.of.less(l.other, l.rule.out) })
+	return d.lessened.getFor(1+len(l.of.Resources), l, func() *resourceList { return l.of.less(l.other, l.rule.out) })
 }
 
-// less returns p without the resources that another part has too and for which drop returns true. It returns p itself
+// less returns p without the resources that another list has too and for which drop returns true. It returns p itself
 // if no resource is left out.
-func (p *part) less(other *part, drop func(r, other *Resource) bool) *part {
+func (p *resourceList) less(other *resourceList, drop func(r, other *Resource) bool) *resourceList {
 	few, many := p, other
 	if len(few.Resources) > len(many.Resources) {
 		few, many = many, few
@@ -153,16 +153,16 @@ func (p *part) less(other *part, drop func(r, other *Resource) bool) *part {
 	if len(dropped) == 0 {
 		return p
 	}
-	return &part{kind: p.kind, Resources: slices.DeleteFunc(slices.Clone(p.Resources), func(r *Resource) bool { return dropped[r.Name] })}
+	return &resourceList{kind: p.kind, Resources: slices.DeleteFunc(slices.Clone(p.Resources), func(r *Resource) bool { return dropped[r.Name] })}
 }
 
-// change returns the difference of two layers; nil is an empty one.
-func (d *comparer) change(from, to *layer) *change {
-	return d.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to, d.work) })
+// change returns the difference of two resource sets; nil is an empty one.
+func (d *comparer) change(from, to *resourceSet) *change {
+	return d.changes.getFor(1+from.cost()+to.cost(), pair[*resourceSet]{from, to}, func() *change { return compareSets(from, to, d.work) })
 }
 
-// compareLayers walks both layers in their order. If the places where they differ are known, it compares only those.
-func compareLayers(from, to *layer, w *Work) *change {
+// compareSets walks both resource sets in their order. If the places where they differ are known, it compares only those.
+func compareSets(from, to *resourceSet, w *Work) *change {
 	var before, after []*Resource
 	if from != nil {
 		before = from.Resources
@@ -171,7 +171,7 @@ func compareLayers(from, to *layer, w *Work) *change {
 		after = to.Resources
 	}
 	k := cmp.Or(from, to).kind
-	c := &change{updated: &part{kind: k}, fresh: &part{kind: k}, gone: &part{kind: k}}
+	c := &change{updated: &resourceList{kind: k}, fresh: &resourceList{kind: k}, gone: &resourceList{kind: k}}
 	if from != nil && to != nil && to.since.Value() == from {
 		for _, at := range to.places {
 			c.compare(before[at], after[at])
@@ -231,7 +231,7 @@ type uniter struct {
 	comparer *comparer
 	merger   *merger
 	unions   memo[pair[*Set], *Set]
-	missing  memo[pair[*layer], *layer]
+	missing  memo[pair[*resourceSet], *resourceSet]
 	changed  memo[pair[*Set], *Names]
 }
 
@@ -246,13 +246,13 @@ func (u *uniter) Union(want, sent *Set) *Set {
 	})
 }
 
-// minus returns the difference of two layers. For a layer common to many proxies it is computed once; a proxy's own
-// layer is small.
-func (u *uniter) minus(l, other *layer) *layer {
+// minus returns the difference of two resource sets. For a resource set common to many proxies it is computed once; a proxy's own
+// resource set is small.
+func (u *uniter) minus(l, other *resourceSet) *resourceSet {
 	if len(l.Resources) < manyResources {
 		return l.minus(other)
 	}
-	return u.missing.getFor(1+l.cost(), pair[*layer]{l, other}, func() *layer { return l.minus(other) })
+	return u.missing.getFor(1+l.cost(), pair[*resourceSet]{l, other}, func() *resourceSet { return l.minus(other) })
 }
 
 // ChangedNames returns the names of new and changed resources.

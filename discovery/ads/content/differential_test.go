@@ -75,7 +75,7 @@ func differences(whole *model.Mesh, g *Views, names []string) (out []string) {
 		cut := g.outbound(v.Outbound)
 		for k := range Kinds {
 			if !k.Asked() {
-				out = append(out, unequal(fmt.Sprintf("%s of %s with all labels", k, name), plain.layers[k].Resources, cut.layers[k].Resources)...)
+				out = append(out, unequal(fmt.Sprintf("%s of %s with all labels", k, name), plain.sets[k].Resources, cut.sets[k].Resources)...)
 			}
 		}
 	}

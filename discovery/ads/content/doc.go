@@ -1,12 +1,12 @@
-// Package content has what discovery streams send, as values: resources that are encoded once, the layers and sets that hold
+// Package content has what discovery streams send, as values: resources that are encoded once, the resource sets that hold
 // them, and the lists of names that clients ask for.
 //
-//	mesh ─ Views ─▶ Snapshot: a Set of each Kind ─▶ layers: common to many proxies, and a proxy's own
+//	mesh ─ Views ─▶ Snapshot: a Set of each Kind ─▶ resource sets: common to many proxies, and a proxy's own
 //	                                                  └▶ resources, each encoded once
 //	names of a request ─ Interner ─▶ Names, one value for equal lists
 //
 //	a client's Set ──┐
-//	the wanted Set ──┼─ Share ─▶ News: parts with their bytes, which all streams send that have the same to tell
+//	the wanted Set ──┼─ Share ─▶ Update: lists with their bytes, which all streams send that have the same to tell
 //	Names ───────────┘
 //
 // A Snapshot, a Set and all below it are immutable, and equal ones are mostly one value, so a pointer tells that nothing has

@@ -16,28 +16,28 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// encoder makes layers of messages.
+// encoder makes resource sets of messages.
 type encoder struct {
 	views   *Views
-	old     *half // the same one of the generation before
-	sibling *half // of another view
+	old     *view // the same one of the generation before
+	sibling *view // of another view
 
 	patched bool         // the messages are those of old, except for some in these places
 	places  [Kinds][]int // of each list
 }
 
-func (e encoder) encode(r *xds.Resources) *half {
+func (e encoder) encode(r *xds.Resources) *view {
 	var patch xds.Patch
 	if e.old != nil {
 		patch, e.patched = r.PatchOf(e.old.resources)
 	}
 	e.places = [Kinds][]int{CDS: patch.Clusters, EDS: patch.Endpoints, RDS: patch.Routes}
-	return &half{layers: [Kinds]*layer{
-		CDS: layerOf(e, CDS, r, func(r *xds.Resources) []*clusterv3.Cluster { return r.Clusters }, (*clusterv3.Cluster).GetName),
-		EDS: layerOf(e, EDS, r, func(r *xds.Resources) []*endpointv3.ClusterLoadAssignment { return r.Endpoints },
+	return &view{sets: [Kinds]*resourceSet{
+		CDS: resourceSetOf(e, CDS, r, func(r *xds.Resources) []*clusterv3.Cluster { return r.Clusters }, (*clusterv3.Cluster).GetName),
+		EDS: resourceSetOf(e, EDS, r, func(r *xds.Resources) []*endpointv3.ClusterLoadAssignment { return r.Endpoints },
 			(*endpointv3.ClusterLoadAssignment).GetClusterName),
-		LDS: layerOf(e, LDS, r, func(r *xds.Resources) []*listenerv3.Listener { return r.Listeners }, (*listenerv3.Listener).GetName),
-		RDS: layerOf(e, RDS, r, func(r *xds.Resources) []*routev3.RouteConfiguration { return r.Routes }, (*routev3.RouteConfiguration).GetName),
+		LDS: resourceSetOf(e, LDS, r, func(r *xds.Resources) []*listenerv3.Listener { return r.Listeners }, (*listenerv3.Listener).GetName),
+		RDS: resourceSetOf(e, RDS, r, func(r *xds.Resources) []*routev3.RouteConfiguration { return r.Routes }, (*routev3.RouteConfiguration).GetName),
 	}}
 }
 
@@ -46,11 +46,11 @@ type message interface {
 	proto.Message
 }
 
-func layerOf[T message](e encoder, k Kind, r *xds.Resources, of func(*xds.Resources) []T, name func(T) string) *layer {
+func resourceSetOf[T message](e encoder, k Kind, r *xds.Resources, of func(*xds.Resources) []T, name func(T) string) *resourceSet {
 	var all []*pairs[T]
-	for _, h := range []*half{e.old, e.sibling} {
+	for _, h := range []*view{e.old, e.sibling} {
 		if h != nil {
-			known := &pairs[T]{layer: h.layers[k]}
+			known := &pairs[T]{set: h.sets[k]}
 			if h.resources != nil {
 				known.messages = of(h.resources)
 			}
@@ -58,7 +58,7 @@ func layerOf[T message](e encoder, k Kind, r *xds.Resources, of func(*xds.Resour
 		}
 	}
 	if e.patched {
-		return e.old.layers[k].patch(e.places[k], func(at int) *Resource {
+		return e.old.sets[k].patch(e.places[k], func(at int) *Resource {
 			e.views.Work.Looked.Add(1)
 			m := of(r)[at]
 			return resourceOf(e, k, all, name(m), m)
@@ -69,33 +69,33 @@ func layerOf[T message](e encoder, k Kind, r *xds.Resources, of func(*xds.Resour
 	for _, m := range of(r) {
 		resources = append(resources, resourceOf(e, k, all, name(m), m))
 	}
-	var from *layer
+	var from *resourceSet
 	for _, known := range all {
-		if from = known.layer; slices.Equal(resources, from.Resources) {
+		if from = known.set; slices.Equal(resources, from.Resources) {
 			return from
 		}
 	}
-	return newLayerFrom(from, k, resources)
+	return newResourceSetFrom(from, k, resources)
 }
 
-// pairs is a layer with the messages from which it was made.
+// pairs is a resource set with the messages from which it was made.
 type pairs[T message] struct {
 	messages []T
-	layer    *layer
+	set      *resourceSet
 	next     int // where the message is expected, since both lists have the same order
 }
 
 // find returns the resource that was made from m (the same pointer).
 func (e *pairs[T]) find(name string, m T) *Resource {
 	if e.next >= len(e.messages) || e.messages[e.next] != m {
-		at, ok := e.layer.index(name)
+		at, ok := e.set.index(name)
 		if !ok || at >= len(e.messages) || e.messages[at] != m {
 			return nil
 		}
 		e.next = at
 	}
 	e.next++
-	return e.layer.Resources[e.next-1]
+	return e.set.Resources[e.next-1]
 }
 
 // resourceOf encodes a message, unless the generation before or another view has the same pointer. If a new message has
@@ -108,7 +108,7 @@ func resourceOf[T message](e encoder, k Kind, all []*pairs[T], name string, m T)
 	}
 	var others []*Resource
 	for _, known := range all {
-		if other := known.layer.find(name); other != nil {
+		if other := known.set.find(name); other != nil {
 			others = append(others, other)
 		}
 	}

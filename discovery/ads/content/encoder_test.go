@@ -71,7 +71,7 @@ func TestRouteConfigurationsShareHosts(t *testing.T) {
 		}
 		for v := range Variants {
 			encode := func(r *Resource) []byte {
-				pieces, _ := (&part{kind: RDS, Resources: []*Resource{r}}).Pieces(v)
+				pieces, _ := (&resourceList{kind: RDS, Resources: []*Resource{r}}).Pieces(v)
 				return bytes.Join(pieces, nil)
 			}
 			if !bytes.Equal(encode(shared), encode(alone)) {

@@ -130,7 +130,7 @@ type merger struct {
 	Interner *Interner
 	work     *Work
 	merged   memo[merging, *Names]
-	lists    memo[*part, *Names]
+	lists    memo[*resourceList, *Names]
 }
 
 // Merge returns the names of list and add, without the names of drop that are not in add.
@@ -171,8 +171,8 @@ func (m *merger) Common(a, b *Names) *Names {
 	return m.Interner.Of(list)
 }
 
-// namesIn returns the names of a part. The list of a part that many proxies get is made once.
-func (m *merger) namesIn(p *part) *Names {
+// namesIn returns the names of a list. The names of a list that many proxies get are collected once.
+func (m *merger) namesIn(p *resourceList) *Names {
 	list := func() *Names {
 		names := make([]string, 0, len(p.Resources))
 		for _, r := range p.Resources {
@@ -192,9 +192,9 @@ func (m *merger) namesOf(list []string) *Names {
 	return m.Interner.Of(slices.Compact(list))
 }
 
-// Form returns r with these virtual hosts, r itself if there are too many such forms.
-func (m *merger) Form(r *Resource, d *divided, bodies [][]byte) *Resource {
-	if made := m.Interner.forms.of(r, d, bodies); made != nil {
+// Rewrite returns r with these virtual hosts, r itself if there are too many of them.
+func (m *merger) Rewrite(r *Resource, d *virtualHosts, bodies [][]byte) *Resource {
+	if made := m.Interner.rewrites.of(r, d, bodies); made != nil {
 		return made
 	}
 	return r
@@ -207,8 +207,8 @@ type Interner struct {
 	mu   sync.Mutex
 	live map[uint64]weak.Pointer[Names] // by the hash of their wire form
 
-	reported weak.Pointer[vocabulary] // of the resources that clients report to have
-	forms    forms                    // resources that were changed for clients that refuse a part of them
+	reported weak.Pointer[versionTable] // of the resources that clients report to have
+	rewrites rewrites                   // resources that were changed for clients that refuse a part of them
 }
 
 // NewInterner returns an interner of no lists. The requests of all streams of a server share one.
@@ -286,7 +286,7 @@ func (in *Interner) OfVersions(run []byte) (Versions, error) {
 	if len(run) == 0 {
 		return Versions{}, nil
 	}
-	v := Versions{of: in.vocabulary()}
+	v := Versions{of: in.versionTable()}
 	known, fresh := v.of.find(run)
 	if v.at = known; len(fresh) > 0 {
 		places, rest, err := v.of.add(string(fresh))
@@ -298,14 +298,14 @@ func (in *Interner) OfVersions(run []byte) (Versions, error) {
 	return v, nil
 }
 
-// vocabulary returns the list for the next request.
-func (in *Interner) vocabulary() *vocabulary {
+// versionTable returns the list for the next request.
+func (in *Interner) versionTable() *versionTable {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if v := in.reported.Value(); v != nil && !v.halfFull() {
 		return v
 	}
-	v := &vocabulary{seed: in.seed, limit: maxVocabulary, places: map[uint64]uint32{}}
+	v := &versionTable{seed: in.seed, limit: maxVersionTable, places: map[uint64]uint32{}}
 	in.reported = weak.Make(v)
 	return v
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// resumption is the list of resources of one layer that clients report, in any order. Proxies that reconnect report the
+// resumption is the list of resources of one resource set that clients report, in any order. Proxies that reconnect report the
 // same, except for the few resources of their own: so their answer is computed and encoded once for all of them.
 type resumption struct {
-	now      *layer // nil for none
+	now      *resourceSet // nil for none
 	wildcard bool
 	entries  int
 	sum      uint64 // of the hashes of the entries
@@ -17,15 +17,15 @@ type resumption struct {
 
 // resumer finds the resources that clients report, each list once.
 type resumer struct {
-	resumed memo[resumption, *layer]
+	resumed memo[resumption, *resourceSet]
 }
 
 // Resume returns the set that a client reports to have; want itself if it has all of that.
 func (rs *resumer) Resume(want *Set, had Versions, wildcard bool) *Set {
 	common := want.largest()
-	own := make([][]entry, len(want.layers))
+	own := make([][]entry, len(want.sets))
 	of := func(e entry) int {
-		return slices.IndexFunc(want.layers, func(l *layer) bool { return l != common && l.find(e.Name) != nil })
+		return slices.IndexFunc(want.sets, func(l *resourceSet) bool { return l != common && l.find(e.Name) != nil })
 	}
 	key := resumption{now: common, wildcard: wildcard}
 	for e := range had.All() {
@@ -43,29 +43,29 @@ func (rs *resumer) Resume(want *Set, had Versions, wildcard bool) *Set {
 			}
 		}
 	}
-	layers := slices.Clone(want.layers)
-	for i, l := range layers {
+	sets := slices.Clone(want.sets)
+	for i, l := range sets {
 		if l != common {
-			layers[i] = resumed(want.Kind, l, slices.Values(own[i]), wildcard)
+			sets[i] = resumed(want.Kind, l, slices.Values(own[i]), wildcard)
 		}
 	}
-	shared := rs.resumed.getFor(1+key.entries, key, func() *layer { return resumed(want.Kind, common, rest, wildcard) })
+	shared := rs.resumed.getFor(1+key.entries, key, func() *resourceSet { return resumed(want.Kind, common, rest, wildcard) })
 	if common == nil {
-		layers = append(layers, shared)
+		sets = append(sets, shared)
 	} else {
-		layers[slices.Index(layers, common)] = shared
+		sets[slices.Index(sets, common)] = shared
 	}
-	if slices.Equal(layers, want.layers) {
+	if slices.Equal(sets, want.sets) {
 		return want
 	}
-	return stack(want.Kind, layers...)
+	return combine(want.Kind, sets...)
 }
 
-// resumed returns the resources of a layer that a client has; now itself if it has all of them. A resource that it has
+// resumed returns the resources of a resource set that a client has; now itself if it has all of them. A resource that it has
 // with another content, or that no longer exists, is only a name.
-func resumed(k Kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer {
+func resumed(k Kind, now *resourceSet, entries iter.Seq[entry], wildcard bool) *resourceSet {
 	if now == nil {
-		now = &layer{}
+		now = &resourceSet{}
 	}
 	var had []*Resource
 	for e := range entries {
@@ -83,7 +83,7 @@ func resumed(k Kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer 
 	if had = distinct(had); slices.Equal(had, now.Resources) {
 		return now
 	}
-	l := newLayer(k, had)
+	l := newResourceSet(k, had)
 	l.chosen = true
 	return l
 }

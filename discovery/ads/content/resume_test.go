@@ -55,8 +55,8 @@ func versionsOf(s *Set) map[string]string {
 
 // withOwn returns a set that many proxies share, plus a cluster of one proxy's own.
 func withOwn(common *Set, number, content int) *Set {
-	own := newLayer(CDS, []*Resource{Encode(fmt.Sprint("inbound", number), wrapperspb.Int32(int32(content)))})
-	return stack(CDS, common.layers[0], own)
+	own := newResourceSet(CDS, []*Resource{Encode(fmt.Sprint("inbound", number), wrapperspb.Int32(int32(content)))})
+	return combine(CDS, common.sets[0], own)
 }
 
 // A hundred clients reconnect after larger changes, each with a cluster of its own: the shared resources are compared
@@ -77,7 +77,7 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 		if update == nil {
 			t.Fatal("nothing is sent")
 		}
-		for _, part := range update.Parts {
+		for _, part := range update.Lists {
 			if len(part.Resources) > 1 {
 				pieces, _ := part.Pieces(Delta)
 				encodings[&pieces[0][0]] = true
@@ -109,7 +109,7 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 	for round := range 300 {
 		common, k := made(CDS, words(1+random.IntN(40))), CDS
 		want := common
-		if len(common.layers) > 0 && round%2 == 0 {
+		if len(common.sets) > 0 && round%2 == 0 {
 			want = withOwn(common, random.IntN(2), random.IntN(2))
 		}
 		for range 4 {
@@ -136,7 +136,7 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 			}
 			got := map[string]bool{}
 			if n := sh.Answer(Question{Had: sh.Resume(want, reportedBy(t, sh.Interner, had), true), Want: want, Variant: Delta, Wildcard: true, Gone: true}); n != nil {
-				for _, p := range n.Parts {
+				for _, p := range n.Lists {
 					for _, r := range p.Resources {
 						name := r.Name
 						if !r.Exists() {

@@ -13,21 +13,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// Vault holds secrets as resources, immutable.
-type Vault struct{ shelves map[string]shelf } // by namespace
+// Secrets holds secrets as resources, immutable.
+type Secrets struct{ namespaces map[string]namespaceSecrets } // by namespace
 
-// shelf is the secrets of a namespace.
-type shelf struct {
+// namespaceSecrets is the secrets of a namespace.
+type namespaceSecrets struct {
 	set      *Set
 	accounts map[string][]string // by name, for secrets that have a key
 }
 
-// Next returns the vault of these secrets, which shares unchanged namespaces with v, and the names of the changed ones.
-func (v *Vault) Next(all secret.Set) (*Vault, []string) {
-	out := &Vault{shelves: map[string]shelf{}}
+// Next returns these secrets as resources, which shares unchanged namespaces with v, and the names of the changed ones.
+func (v *Secrets) Next(all secret.Set) (*Secrets, []string) {
+	out := &Secrets{namespaces: map[string]namespaceSecrets{}}
 	var changed []string
 	for namespace, secrets := range all {
-		now := shelf{accounts: map[string][]string{}}
+		now := namespaceSecrets{accounts: map[string][]string{}}
 		var list []*Resource
 		for name, s := range secrets {
 			list = append(list, Encode(name, secretMessage(name, s)))
@@ -45,11 +45,11 @@ func (v *Vault) Next(all secret.Set) (*Vault, []string) {
 		} else {
 			changed = append(changed, "secrets/"+namespace)
 		}
-		out.shelves[namespace] = now
+		out.namespaces[namespace] = now
 	}
 	if v != nil {
-		for namespace := range v.shelves {
-			if _, still := out.shelves[namespace]; !still {
+		for namespace := range v.namespaces {
+			if _, still := out.namespaces[namespace]; !still {
 				changed = append(changed, "secrets/"+namespace)
 			}
 		}
@@ -58,14 +58,14 @@ func (v *Vault) Next(all secret.Set) (*Vault, []string) {
 	return out, changed
 }
 
-func (v *Vault) of(namespace string) (s shelf, ok bool) {
+func (v *Secrets) of(namespace string) (s namespaceSecrets, ok bool) {
 	if v != nil {
-		s, ok = v.shelves[namespace]
+		s, ok = v.namespaces[namespace]
 	}
 	return s, ok
 }
 
-func (s shelf) equal(other shelf) bool {
+func (s namespaceSecrets) equal(other namespaceSecrets) bool {
 	return s.set.Version == other.set.Version && maps.EqualFunc(s.accounts, other.accounts, slices.Equal)
 }
 
@@ -86,18 +86,18 @@ func secretMessage(name string, s secret.Secret) *tlsv3.Secret {
 // anyAccount stands for every service account of a namespace.
 const anyAccount = "*"
 
-// opens reports whether a reader's certificate gives access to a secret.
-func (s shelf) opens(name string, r Reader) bool {
+// allows reports whether a reader's certificate gives access to a secret.
+func (s namespaceSecrets) allows(name string, r Reader) bool {
 	accounts, key := s.accounts[name]
 	return !key || r.Account == "" || slices.Contains(accounts, r.Account) || slices.Contains(accounts, anyAccount)
 }
 
-// secrets returns the secrets that a reader may have. out is its outbound half as xds made it.
+// secrets returns the secrets that a reader may have. out is its outbound view as xds made it.
 func (vs *Views) secrets(r Reader, out *xds.Resources) *Set {
 	var list []*Resource
-	if s, some := vs.Vault.of(r.Outbound.Namespace); some && r.Secrets {
+	if s, some := vs.Secrets.of(r.Outbound.Namespace); some && r.Secrets {
 		for _, name := range xds.SecretNames(out, xds.BuildInbound(vs.Mesh, r.Inbound)) {
-			if secret := s.set.Find(name); secret != nil && s.opens(name, r) {
+			if secret := s.set.Find(name); secret != nil && s.allows(name, r) {
 				list = append(list, secret)
 			}
 		}
@@ -112,7 +112,7 @@ var noSecrets = NewSet(SDS, nil) // of most proxies
 
 // Withheld returns the reason why a reader does not get a secret, "" if it gets it. lacking says more of one that nobody has brought, "" for no more.
 func (vs *Views) Withheld(name string, r Reader, lacking func(namespace, name string) string) string {
-	s, _ := vs.Vault.of(r.Outbound.Namespace)
+	s, _ := vs.Secrets.of(r.Outbound.Namespace)
 	switch {
 	case vs.Snapshot(r)[SDS].Find(name) != nil:
 		return ""
@@ -127,14 +127,14 @@ func (vs *Views) Withheld(name string, r Reader, lacking func(namespace, name st
 			text += ": " + more
 		}
 		return text
-	case !s.opens(name, r):
+	case !s.allows(name, r):
 		return fmt.Sprintf("service account %q is not among its service-accounts", r.Account)
 	}
 	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
 }
 
-// withholds reports whether a name is that of a key of the shelf for a namespace that its secret does not list.
-func (s shelf) withholds(name string) bool {
+// withholds reports whether a name is that of a key of these secrets for a namespace that its secret does not list.
+func (s namespaceSecrets) withholds(name string) bool {
 	namespace, own := model.Lent(name)
 	_, key := s.accounts[own]
 	return namespace != "" && key && s.set.Find(name) == nil

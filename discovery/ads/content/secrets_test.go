@@ -53,7 +53,7 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 	}
 	var none *Views
 	g := none.Follow(model.New(slices.Values([]model.Group{group})), NewInterner())
-	g.Vault, _ = g.Vault.Next(secret.Set{"default": shelf, "other": shelf})
+	g.Secrets, _ = g.Secrets.Next(secret.Set{"default": shelf, "other": shelf})
 
 	for name, test := range map[string]struct {
 		role, namespace, labels, account string
@@ -147,7 +147,7 @@ func TestKeysForRulesOfOtherNamespaces(t *testing.T) {
 			}}}
 			var none *Views
 			g := none.Follow(model.New(slices.Values([]model.Group{group})), NewInterner())
-			g.Vault, _ = g.Vault.Next(secret.Set{"edge": {
+			g.Secrets, _ = g.Secrets.Next(secret.Set{"edge": {
 				"partner":        {Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gw"}, Namespaces: strings.Fields(row.listed)},
 				"partner-cacert": {Roots: []byte("r")},
 			}})

@@ -16,15 +16,15 @@ import (
 )
 
 // Set holds all resources of one kind that concern a stream, immutable. Resources that many proxies share and a proxy's
-// own ones are separate layers, so that a thousand sets cost little more than one. A name is in one layer only.
+// own ones are separate resource sets, so that a thousand sets cost little more than one. A name is in one resource set only.
 type Set struct {
 	Kind    Kind
-	layers  []*layer
+	sets    []*resourceSet
 	Version string
 }
 
 // NewSet takes resources that are sorted by name.
-func NewSet(k Kind, resources []*Resource) *Set { return stack(k, newLayer(k, resources)) }
+func NewSet(k Kind, resources []*Resource) *Set { return combine(k, newResourceSet(k, resources)) }
 
 // SetOf is NewSet for resources in any order, which it sorts.
 func SetOf(k Kind, resources []*Resource) *Set {
@@ -34,19 +34,19 @@ func SetOf(k Kind, resources []*Resource) *Set {
 
 // chosenSet is NewSet for resources that a client named.
 func chosenSet(k Kind, resources []*Resource) *Set {
-	l := newLayer(k, resources)
+	l := newResourceSet(k, resources)
 	l.chosen = true
-	return stack(k, l)
+	return combine(k, l)
 }
 
-func stack(k Kind, layers ...*layer) *Set {
-	layers = slices.DeleteFunc(layers, func(l *layer) bool { return len(l.Resources) == 0 })
-	versions := make([]byte, 0, 4*(1+sha256.Size)) // for as many layers as most sets have, so that it does not allocate
-	for _, l := range layers {
+func combine(k Kind, sets ...*resourceSet) *Set {
+	sets = slices.DeleteFunc(sets, func(l *resourceSet) bool { return len(l.Resources) == 0 })
+	versions := make([]byte, 0, 4*(1+sha256.Size)) // for as many resource sets as most sets have, so that it does not allocate
+	for _, l := range sets {
 		versions = append(append(versions, 0), l.version[:]...)
 	}
 	version := sha256.Sum256(versions)
-	return &Set{Kind: k, layers: layers, Version: hex.EncodeToString(version[:8])}
+	return &Set{Kind: k, sets: sets, Version: hex.EncodeToString(version[:8])}
 }
 
 // Find returns the resource of that name, or nil. The set may be nil.
@@ -54,7 +54,7 @@ func (s *Set) Find(name string) *Resource {
 	if s == nil {
 		return nil
 	}
-	for _, l := range s.layers {
+	for _, l := range s.sets {
 		if r := l.find(name); r != nil {
 			return r
 		}
@@ -64,48 +64,48 @@ func (s *Set) Find(name string) *Resource {
 
 // Size returns the number of resources, with names that do not exist.
 func (s *Set) Size() (n int) {
-	for _, l := range s.layers {
+	for _, l := range s.sets {
 		n += len(l.Resources)
 	}
 	return n
 }
 
-// All returns every resource, by layer and name.
+// All returns every resource, by resource set and name.
 func (s *Set) All() []*Resource {
 	out := make([]*Resource, 0, s.Size())
-	for _, l := range s.layers {
+	for _, l := range s.sets {
 		out = append(out, l.Resources...)
 	}
 	return out
 }
 
-// with returns s plus the resources of others whose names s does not have. minus returns the resources that a layer has
+// with returns s plus the resources of others whose names s does not have. minus returns the resources that a resource set has
 // and another one lacks.
-func (s *Set) with(others *Set, minus func(l, other *layer) *layer) *Set {
+func (s *Set) with(others *Set, minus func(l, other *resourceSet) *resourceSet) *Set {
 	if others == nil || s == others {
 		return s
 	}
-	layers := slices.Clone(s.layers)
-	for _, l := range others.layers {
-		if slices.Contains(s.layers, l) {
+	sets := slices.Clone(s.sets)
+	for _, l := range others.sets {
+		if slices.Contains(s.sets, l) {
 			continue
 		}
-		for _, own := range s.layers {
+		for _, own := range s.sets {
 			l = minus(l, own)
 		}
 		if len(l.Resources) > 0 {
-			layers = append(layers, l)
+			sets = append(sets, l)
 		}
 	}
-	if len(layers) == len(s.layers) {
+	if len(sets) == len(s.sets) {
 		return s
 	}
-	return stack(s.Kind, layers...)
+	return combine(s.Kind, sets...)
 }
 
-// largest returns the layer with the most resources, nil if there is none.
-func (s *Set) largest() (largest *layer) {
-	for _, l := range s.layers {
+// largest returns the resource set with the most resources, nil if there is none.
+func (s *Set) largest() (largest *resourceSet) {
+	for _, l := range s.sets {
 		if largest == nil || len(l.Resources) > len(largest.Resources) {
 			largest = l
 		}
@@ -113,34 +113,36 @@ func (s *Set) largest() (largest *layer) {
 	return largest
 }
 
-// layer is resources of one kind, immutable, sorted by name, each name once.
-type layer struct {
-	part
+// resourceSet is resources of one kind, immutable, sorted by name, each name once.
+type resourceSet struct {
+	resourceList
 	version digest   // of the content: it survives a restart and is equal on every replica
 	chosen  bool     // it holds the names of a client's subscription, whether they exist or not
 	runs    []digest // version is made of these: one for each run of resources, so that a change costs only the digest of its run
 
-	since  weak.Pointer[layer] // the layer that it was made of by replacing resources
-	places []int               // positions of the replaced resources, in order; none if it was made otherwise
+	since  weak.Pointer[resourceSet] // the resource set that it was made of by replacing resources
+	places []int                     // positions of the replaced resources, in order; none if it was made otherwise
 }
 
 // runLength is how many resources share one digest.
 const runLength = 64
 
-// cost returns how many names a client made the layer hold; 0 for a nil layer.
-func (l *layer) cost() int {
+// cost returns how many names a client made the resource set hold; 0 for a nil resource set.
+func (l *resourceSet) cost() int {
 	if l == nil || !l.chosen {
 		return 0
 	}
 	return len(l.Resources)
 }
 
-// newLayer takes resources that are sorted by name.
-func newLayer(k Kind, resources []*Resource) *layer { return newLayerFrom(nil, k, resources) }
+// newResourceSet takes resources that are sorted by name.
+func newResourceSet(k Kind, resources []*Resource) *resourceSet {
+	return newResourceSetFrom(nil, k, resources)
+}
 
-// newLayerFrom is newLayer for resources that may be much the same as those of another layer; from may be nil.
-func newLayerFrom(from *layer, k Kind, resources []*Resource) *layer {
-	l := &layer{part: part{kind: k, Resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
+// newResourceSetFrom is newResourceSet for resources that may be much the same as those of another resource set; from may be nil.
+func newResourceSetFrom(from *resourceSet, k Kind, resources []*Resource) *resourceSet {
+	l := &resourceSet{resourceList: resourceList{kind: k, Resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
 	h := sha256.New()
 	for i := 0; i < len(resources); i += runLength {
 		these := resources[i:min(i+runLength, len(resources))]
@@ -156,8 +158,8 @@ func newLayerFrom(from *layer, k Kind, resources []*Resource) *layer {
 }
 
 // patch returns l with some resources replaced by others of the same names; l itself if they are the same.
-func (l *layer) patch(places []int, other func(at int) *Resource) *layer {
-	out := &layer{part: part{kind: l.kind}, chosen: l.chosen, since: weak.Make(l)}
+func (l *resourceSet) patch(places []int, other func(at int) *Resource) *resourceSet {
+	out := &resourceSet{resourceList: resourceList{kind: l.kind}, chosen: l.chosen, since: weak.Make(l)}
 	for _, at := range slices.Compact(slices.Sorted(slices.Values(places))) {
 		r := other(at)
 		if r == l.Resources[at] {
@@ -206,22 +208,22 @@ func addVersion(h hash.Hash, name string, content digest) {
 }
 
 // minus returns l without the names that other has; l itself if no name is left out.
-func (l *layer) minus(other *layer) *layer {
+func (l *resourceSet) minus(other *resourceSet) *resourceSet {
 	missing := slices.DeleteFunc(slices.Clone(l.Resources), func(r *Resource) bool { return other.find(r.Name) != nil })
 	if len(missing) == len(l.Resources) {
 		return l
 	}
-	out := newLayer(l.kind, missing)
+	out := newResourceSet(l.kind, missing)
 	out.chosen = l.chosen
 	return out
 }
 
-// manyResources is the number of resources of a layer from which its difference to another layer is cached.
+// manyResources is the number of resources of a resource set from which its difference to another resource set is cached.
 const manyResources = 16
 
-// part is a list of resources that are sent together, with their bytes in a response of either variant. The bytes are
+// resourceList is a list of resources that are sent together, with their bytes in a response of either variant. The bytes are
 // made when the first response needs them, and all other responses with that content share them.
-type part struct {
+type resourceList struct {
 	kind      Kind
 	Resources []*Resource
 	wire      [Variants]struct {
@@ -235,8 +237,8 @@ type part struct {
 // their neighbours, since many buffers cost a quarter more CPU.
 const large = 16 << 10
 
-// find returns the resource of that name, or nil. The part must be sorted by name.
-func (p *part) find(name string) *Resource {
+// find returns the resource of that name, or nil. The list must be sorted by name.
+func (p *resourceList) find(name string) *Resource {
 	i, ok := p.index(name)
 	if !ok {
 		return nil
@@ -245,14 +247,14 @@ func (p *part) find(name string) *Resource {
 }
 
 // index returns the position of the resource of that name, as find finds it.
-func (p *part) index(name string) (int, bool) {
+func (p *resourceList) index(name string) (int, bool) {
 	return slices.BinarySearchFunc(p.Resources, name, func(r *Resource, name string) int {
 		return strings.Compare(r.Name, name)
 	})
 }
 
-// Pieces returns the bytes of the part in order, and their total size.
-func (p *part) Pieces(v Variant) (pieces [][]byte, size int) {
+// Pieces returns the bytes of the list in order, and their total size.
+func (p *resourceList) Pieces(v Variant) (pieces [][]byte, size int) {
 	w := &p.wire[v]
 	w.once.Do(func() {
 		room := 0

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A layer that was made from another by replacing resources equals one that was made from all resources, and so does
+// A resource set that was made from another by replacing resources equals one that was made from all resources, and so does
 // the difference. A resource that a client has with unknown content is sent even if it is not at one of the changed
 // places.
 func TestLayersWithOthersInSomePlaces(t *testing.T) {
@@ -22,25 +22,25 @@ func TestLayersWithOthersInSomePlaces(t *testing.T) {
 	for i := range 3*runLength + 5 {
 		resources = append(resources, newResource(fmt.Sprintf("r%04d", i), "type", []byte("1")))
 	}
-	base := newLayer(EDS, resources)
+	base := newResourceSet(EDS, resources)
 	for name, places := range map[string][]int{"none": nil, "the first": {0}, "the last": {len(resources) - 1}, "some, one twice": {150, 3, 64, 3}} {
 		var w Work
 		next := base.patch(places, func(at int) *Resource { return newResource(resources[at].Name, "type", []byte("2")) })
-		anew := newLayer(EDS, next.Resources)
+		anew := newResourceSet(EDS, next.Resources)
 		if next.version != anew.version {
 			t.Errorf("%s: another version", name)
 		}
 		if (next == base) != (len(places) == 0) {
 			t.Errorf("%s: the same layer: %t", name, next == base)
 		}
-		got, want := compareLayers(base, next, &w), compareLayers(base, anew, &w)
-		for i, parts := range [][2]*part{{got.updated, want.updated}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
+		got, want := compareSets(base, next, &w), compareSets(base, anew, &w)
+		for i, parts := range [][2]*resourceList{{got.updated, want.updated}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
 			if !slices.Equal(parts[0].Resources, parts[1].Resources) {
 				t.Errorf("%s: difference %d is another", name, i)
 			}
 		}
-		other := newLayer(EDS, append(slices.Clone(resources[:9]), &Resource{Name: resources[9].Name, unknown: true}))
-		if updated := compareLayers(other, next, &w).updated; updated.find(resources[9].Name) == nil {
+		other := newResourceSet(EDS, append(slices.Clone(resources[:9]), &Resource{Name: resources[9].Name, unknown: true}))
+		if updated := compareSets(other, next, &w).updated; updated.find(resources[9].Name) == nil {
 			t.Errorf("%s: what is not known is not told", name)
 		}
 	}
@@ -49,7 +49,7 @@ func TestLayersWithOthersInSomePlaces(t *testing.T) {
 	}
 }
 
-// A layer that was made from another one has the same version as one that was made from nothing.
+// A resource set that was made from another one has the same version as one that was made from nothing.
 func TestLayersFromOthers(t *testing.T) {
 	of := func(names ...int) (out []*Resource) {
 		for _, n := range names {
@@ -61,7 +61,7 @@ func TestLayersFromOthers(t *testing.T) {
 	for i := range 3*runLength + 5 {
 		all = append(all, i)
 	}
-	base := newLayer(CDS, of(all...))
+	base := newResourceSet(CDS, of(all...))
 	changed := slices.Clone(base.Resources)
 	changed[runLength+1] = newResource(changed[runLength+1].Name, "type", []byte("changed"))
 	lists := map[string][]*Resource{
@@ -69,9 +69,9 @@ func TestLayersFromOthers(t *testing.T) {
 		"a whole run is gone": base.Resources[:3*runLength], "one more": append(slices.Clone(base.Resources), of(9999)...), "part of a run": base.Resources[:7],
 	}
 	for name, list := range lists {
-		want := newLayer(CDS, list)
+		want := newResourceSet(CDS, list)
 		for other, from := range lists {
-			if got := newLayerFrom(newLayer(CDS, from), CDS, list); got.version != want.version {
+			if got := newResourceSetFrom(newResourceSet(CDS, from), CDS, list); got.version != want.version {
 				t.Errorf("%s, from %s: another version", name, other)
 			}
 		}
@@ -99,7 +99,7 @@ func TestLargeResourcesAreSentFromWhereTheyLie(t *testing.T) {
 		{"large ones side by side", []*Resource{big("a"), big("b"), absent("c")}, [Variants]int{5, 5}},
 	} {
 		for v := range Variants {
-			p := &part{kind: EDS, Resources: c.resources}
+			p := &resourceList{kind: EDS, Resources: c.resources}
 			pieces, size := p.Pieces(v)
 			message := bytes.Join(pieces, nil)
 			if len(pieces) != c.pieces[v] || size != len(message) {

@@ -24,8 +24,8 @@ type Share struct {
 	merger
 	chooser
 	uniter
-	finder
-	divider
+	referenceFinder
+	hostDivider
 	resumer
 	answerer
 }
@@ -42,9 +42,9 @@ func NewShare(in *Interner) *Share {
 	sh.chooser.selections.limit, sh.chooser.kept.limit = maxChosen, maxChosen
 	sh.uniter.comparer, sh.uniter.merger = compare, merge
 	sh.uniter.unions.limit, sh.uniter.changed.limit, sh.uniter.missing.limit = maxShared, maxShared, maxChosen
-	sh.finder.comparer, sh.finder.merger = compare, merge
-	sh.finder.additions.limit, sh.finder.found.limit = maxShared, maxShared
-	sh.divider.divided.limit = maxDivided
+	sh.referenceFinder.comparer, sh.referenceFinder.merger = compare, merge
+	sh.referenceFinder.additions.limit, sh.referenceFinder.found.limit = maxShared, maxShared
+	sh.hostDivider.hosts.limit = maxDivided
 	sh.resumer.resumed.limit = maxChosen
 	sh.answerer.comparer = compare
 	sh.answerer.answered.limit = maxChosen

@@ -20,43 +20,43 @@ type Snapshot [Kinds]*Set
 // Views are those of one mesh: each is made once, when the first proxy needs it. Unchanged resources are reused from the
 // views before, including their bytes.
 type Views struct {
-	Mesh  *model.Mesh
-	Share *Share
-	Vault *Vault
-	Span  trace.Span // of the push
-	Work  *Work
-	Same  bool // they are of the mesh of the views before
+	Mesh    *model.Mesh
+	Share   *Share
+	Secrets *Secrets
+	Span    trace.Span // of the push
+	Work    *Work
+	Same    bool // they are of the mesh of the views before
 	*built
 	last atomic.Pointer[built] // of the views before; nil once there are next ones
 }
 
-// built holds the results made from a mesh. Both halves of a view are kept separately, so that a thousand workloads
+// built holds the results made from a mesh. The outbound and the inbound view are kept separately, so that a thousand workloads
 // share the encoding of the services that they may call.
 type built struct {
-	outbound  memo[xds.Outbound, *half]
-	inbound   memo[xds.Inbound, *half]
-	sets      memo[pair[*layer], *Set]
+	outbound  memo[xds.Outbound, *view]
+	inbound   memo[xds.Inbound, *view]
+	sets      memo[pair[*resourceSet], *Set]
 	tables    memo[xds.Outbound, *Set] // of names
 	Snapshots memo[Reader, *Snapshot]
-	firsts    sync.Map      // role → *half: the outbound half that was made first
+	firsts    sync.Map      // role → *view: the outbound view that was made first
 	leads     sync.Mutex    // held while the first is made
-	room      chan struct{} // for halves of outbound that are being made
+	room      chan struct{} // for outbound views that are being made
 }
 
 // Follow returns the views of m after vs, which may be nil.
 func (vs *Views) Follow(m *model.Mesh, in *Interner) *Views {
-	next := &Views{Mesh: m, Share: NewShare(in), Vault: &Vault{}, Span: Silent(), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}}
+	next := &Views{Mesh: m, Share: NewShare(in), Secrets: &Secrets{}, Span: Silent(), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}}
 	next.Work = next.Share.Work
 	if vs != nil {
-		next.Vault = vs.Vault
+		next.Secrets = vs.Secrets
 		next.last.Store(vs.built)
 		vs.last.Store(nil) // two generations are kept, not all
 	}
 	return next
 }
 
-type half struct {
-	layers [Kinds]*layer
+type view struct {
+	sets   [Kinds]*resourceSet
 	inputs xds.InboundInputs // its inputs; for inbound only
 
 	resources *xds.Resources // as made by xds; the next ones are made from them; for outbound only
@@ -72,9 +72,9 @@ type Reader struct {
 	Account string
 }
 
-func (vs *Views) outbound(v xds.Outbound) *half {
+func (vs *Views) outbound(v xds.Outbound) *view {
 	v = v.In(vs.Mesh) // proxies without a relevant difference share it
-	return vs.built.outbound.Get(v, func() *half {
+	return vs.built.outbound.Get(v, func() *view {
 		e := encoder{views: vs}
 		if last := vs.last.Load(); last != nil {
 			e.old = last.outbound.peek(v)
@@ -105,10 +105,10 @@ func (vs *Views) outbound(v xds.Outbound) *half {
 	})
 }
 
-// inbound returns the inbound half. It is made once for each proxy, so its inputs are compared first: with equal inputs
-// the old half is reused.
-func (vs *Views) inbound(v xds.Inbound) *half {
-	return vs.built.inbound.Get(v, func() *half {
+// inbound returns the inbound view. It is made once for each proxy, so its inputs are compared first: with equal inputs
+// the old view is reused.
+func (vs *Views) inbound(v xds.Inbound) *view {
+	return vs.built.inbound.Get(v, func() *view {
 		inputs := xds.InboundOf(vs.Mesh, v)
 		e := encoder{views: vs}
 		if last := vs.last.Load(); last != nil {
@@ -122,7 +122,7 @@ func (vs *Views) inbound(v xds.Inbound) *half {
 	})
 }
 
-// enter waits for its turn to make an outbound half, and returns a function that ends the turn. When all proxies
+// enter waits for its turn to make an outbound view, and returns a function that ends the turn. When all proxies
 // connect at once, a hundred views would be made at once, and none could reuse bytes of another. So one is made first,
 // then at most as many at a time as there are processors.
 func (b *built) enter(v xds.Outbound) (leave func()) {
@@ -137,16 +137,16 @@ func (b *built) enter(v xds.Outbound) (leave func()) {
 	return func() { <-b.room }
 }
 
-// first returns a half of another view that has much in common with v, nil while there is none.
-func (b *built) first(v xds.Outbound) *half {
+// first returns another view that has much in common with v, nil while there is none.
+func (b *built) first(v xds.Outbound) *view {
 	if h, ok := b.firsts.Load(roleOf(v)); ok {
-		return h.(*half)
+		return h.(*view)
 	}
 	return nil
 }
 
 // show makes h available for other views to reuse its bytes.
-func (b *built) show(v xds.Outbound, h *half) *half {
+func (b *built) show(v xds.Outbound, h *view) *view {
 	b.firsts.LoadOrStore(roleOf(v), h)
 	return h
 }
@@ -169,7 +169,7 @@ func (vs *Views) Snapshot(r Reader) *Snapshot {
 		both := &Snapshot{}
 		for k := range Kinds {
 			if !k.Asked() {
-				both[k] = vs.set(out.layers[k], in.layers[k])
+				both[k] = vs.set(out.sets[k], in.sets[k])
 			}
 		}
 		both[SDS] = vs.secrets(r, out.resources)
@@ -188,9 +188,9 @@ func (vs *Views) Snapshot(r Reader) *Snapshot {
 	})
 }
 
-// set stacks two layers. An empty inner layer does not make a separate set.
-func (vs *Views) set(out, in *layer) *Set {
-	key := pair[*layer]{out, in}
+// set stacks two resource sets. An empty inner resource set does not make a separate set.
+func (vs *Views) set(out, in *resourceSet) *Set {
+	key := pair[*resourceSet]{out, in}
 	if len(in.Resources) == 0 {
 		key.to = nil
 	}
@@ -200,7 +200,7 @@ func (vs *Views) set(out, in *layer) *Set {
 				return old
 			}
 		}
-		return stack(out.kind, out).with(stack(in.kind, in), (*layer).minus)
+		return combine(out.kind, out).with(combine(in.kind, in), (*resourceSet).minus)
 	})
 }
 
@@ -216,13 +216,13 @@ func (vs *Views) Resources() (count [Kinds]int) {
 		}
 	}
 	for _, h := range slices.Concat(vs.built.outbound.all(), vs.built.inbound.all()) {
-		for k, l := range h.layers {
+		for k, l := range h.sets {
 			if l != nil {
 				add(Kind(k), l.Resources)
 			}
 		}
 	}
-	for _, s := range vs.Vault.shelves {
+	for _, s := range vs.Secrets.namespaces {
 		add(SDS, s.set.All())
 	}
 	for _, s := range vs.built.tables.all() {

@@ -48,13 +48,13 @@ func TestEncoderKnowsMessages(t *testing.T) {
 	n := g.Work.Encoded.Total()
 	next := g.Follow(nil, NewInterner())
 	b := encoder{views: next, old: a}.encode(build)
-	if c := (encoder{views: next, sibling: a}).encode(build); c.layers[CDS] != a.layers[CDS] {
+	if c := (encoder{views: next, sibling: a}).encode(build); c.sets[CDS] != a.sets[CDS] {
 		t.Error("another view has another layer")
 	}
 	if again := next.Work.Encoded.Total(); n == 0 || again != 0 {
 		t.Errorf("encoded %d, then %d, want none again", n, again)
 	}
-	if a.layers[CDS].Resources[0] != b.layers[CDS].Resources[0] {
+	if a.sets[CDS].Resources[0] != b.sets[CDS].Resources[0] {
 		t.Error("the resource is another one")
 	}
 }
@@ -111,7 +111,7 @@ func heapMB() float64 {
 	return float64(m.HeapAlloc) / 1e6
 }
 
-// Views of many namespaces differ only in the short names of their routes: everything else is one layer, and each
+// Views of many namespaces differ only in the short names of their routes: everything else is one resource set, and each
 // virtual host of another namespace is one message. Views without any difference in their resources share everything.
 // The same holds after a change.
 func TestViewsShareWhatIsEqual(t *testing.T) {
@@ -126,14 +126,14 @@ func TestViewsShareWhatIsEqual(t *testing.T) {
 		readers = append(readers, readerIn(t, "ns0", fmt.Sprint("/key", i)))
 	}
 	for round, wantLayers := range []string{"cds 1, eds 1, lds 1, rds 10", "cds 1, eds 1, lds 1, rds 10", "cds 1, eds 1, lds 1, rds 10"} {
-		seen := [Kinds]map[*layer]bool{}
+		seen := [Kinds]map[*resourceSet]bool{}
 		hosts := map[any]bool{}
 		for _, r := range readers {
 			h := g.outbound(r.Outbound)
-			for k, l := range h.layers {
+			for k, l := range h.sets {
 				if l != nil {
 					if seen[k] == nil {
-						seen[k] = map[*layer]bool{}
+						seen[k] = map[*resourceSet]bool{}
 					}
 					seen[k][l] = true
 				}
@@ -149,7 +149,7 @@ func TestViewsShareWhatIsEqual(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d", k, len(seen[k])))
 		}
 		if text := strings.Join(got, ", "); text != wantLayers {
-			t.Errorf("round %d: layers %s, want %s", round, text, wantLayers)
+			t.Errorf("round %d: sets %s, want %s", round, text, wantLayers)
 		}
 		// A host is one message for most views, since only its own namespace uses its short name. The hosts of the view
 		// that was made first are made again for each view.
@@ -171,12 +171,12 @@ func TestViewsMadeAtOnceShare(t *testing.T) {
 		all.Go(func() { g.Snapshot(r) })
 	}
 	all.Wait()
-	layers := map[*layer]bool{}
+	sets := map[*resourceSet]bool{}
 	for _, h := range g.built.outbound.all() {
-		layers[h.layers[CDS]] = true
+		sets[h.sets[CDS]] = true
 	}
-	if len(layers) != 1 {
-		t.Errorf("%d views have %d layers of clusters, want one", namespaces, len(layers))
+	if len(sets) != 1 {
+		t.Errorf("%d views have %d sets of clusters, want one", namespaces, len(sets))
 	}
 }
 
@@ -219,7 +219,7 @@ func BenchmarkViews(b *testing.B) {
 		g := none.Follow(fleetMesh(1000, 100, 1), NewInterner())
 		encode := func(r Reader) {
 			for _, s := range g.Snapshot(r)[:SDS] {
-				whole(s).Parts[0].Pieces(SotW)
+				whole(s).Lists[0].Pieces(SotW)
 			}
 		}
 		encode(readerIn(t, "ns0", "/etc/key.pem"))

@@ -62,7 +62,7 @@ type envoy struct {
 }
 
 func connect(t *testing.T, s *content.Snapshot) *envoy {
-	return &envoy{t: t, clock: now, protocol: New(content.SotW, s, content.NewShare(content.NewInterner()), World{})}
+	return &envoy{t: t, clock: now, protocol: New(content.SotW, s, content.NewShare(content.NewInterner()), MeshState{})}
 }
 
 // ask sends a request of names, with the nonce of the last response, and describes the responses.
@@ -102,7 +102,7 @@ func (e *envoy) raw(k content.Kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) push(s *content.Snapshot) string {
 	e.t.Helper()
-	e.protocol.Renew(s, content.NewShare(e.protocol.share.Interner), e.protocol.world)
+	e.protocol.Renew(s, content.NewShare(e.protocol.share.Interner), e.protocol.mesh)
 	return e.receive(e.protocol.Flush(e.clock))
 }
 
@@ -161,7 +161,7 @@ func start(t *testing.T, s *content.Snapshot) *envoy {
 }
 
 func resourcesOf(r Response) (out []*content.Resource) {
-	for _, p := range r.News.Parts {
+	for _, p := range r.Update.Lists {
 		out = append(out, p.Resources...)
 	}
 	return out

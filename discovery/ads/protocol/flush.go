@@ -54,9 +54,9 @@ func (p *Session) next(k content.Kind, now time.Time) (Response, bool) {
 		return p.greetOnly(k, now)
 	}
 	want := p.target(k)
-	update := p.news(k, want)
+	update := p.update(k, want)
 	if update == nil && s.greet {
-		update = &content.News{}
+		update = &content.Update{}
 	}
 	old := s.sent
 	s.sent, s.due, s.greet = want, nil, false
@@ -83,11 +83,11 @@ func (p *Session) greetOnly(k content.Kind, now time.Time) (Response, bool) {
 		return Response{}, false
 	}
 	s.greet = false
-	return p.respond(k, s.sent.Version, &content.News{}, now), true
+	return p.respond(k, s.sent.Version, &content.Update{}, now), true
 }
 
 // respond records a response that is sent now.
-func (p *Session) respond(k content.Kind, version string, news *content.News, now time.Time) Response {
+func (p *Session) respond(k content.Kind, version string, news *content.Update, now time.Time) Response {
 	s := &p.types[k]
 	p.nonces++
 	if !s.pending {
@@ -98,8 +98,8 @@ func (p *Session) respond(k content.Kind, version string, news *content.News, no
 }
 
 // Renew makes latest the state to be reached, by the next request or flush.
-func (p *Session) Renew(latest *content.Snapshot, sh *content.Share, w World) {
-	p.latest, p.share, p.world = latest, sh, w
+func (p *Session) Renew(latest *content.Snapshot, sh *content.Share, w MeshState) {
+	p.latest, p.share, p.mesh = latest, sh, w
 }
 
 // resetReferences notes that the listeners and routes that Envoy has accepted refer to clusters of the rollout only.
@@ -143,8 +143,8 @@ func (p *Session) gated(k content.Kind, now time.Time) bool {
 	if (!s.pending || s.overdue(now)) && !p.behind(content.CDS) {
 		return false
 	}
-	update := p.news(k, p.target(k))
-	return update != nil && (s.accepted == nil || p.share.Mentions(update, p.share.Added(s.accepted, p.clusters())))
+	update := p.update(k, p.target(k))
+	return update != nil && (s.accepted == nil || p.share.References(update, p.share.Added(s.accepted, p.clusters())))
 }
 
 // held reports whether a part of the rollout must still be sent before the next rollout may begin.
@@ -163,8 +163,8 @@ func (p *Session) Wakes(now time.Time) (wake time.Time) {
 	if !wake.IsZero() && p.rollout == p.latest && !p.behind(content.CDS) && !p.behind(content.LDS) && !p.behind(content.RDS) {
 		wake = time.Time{}
 	}
-	if p.back.Waits() {
-		wake = earliest(now, wake, p.back.Until)
+	if p.reconnect.Waits() {
+		wake = earliest(now, wake, p.reconnect.Until)
 	}
 	for k := range content.Kinds {
 		if s := &p.types[k]; s.hasChanges() && !s.pending {

@@ -18,7 +18,7 @@ func (p *Session) isolate(k content.Kind, text string, now time.Time) bool {
 		return false
 	}
 	if s.isolation == nil {
-		s.isolation = &isolation{refused: map[content.Unit]refusal{}}
+		s.isolation = &isolation{refused: map[content.ResourceID]refusal{}}
 	}
 	i := s.isolation
 	i.text, i.at = text, now
@@ -36,7 +36,7 @@ func (p *Session) isolate(k content.Kind, text string, now time.Time) bool {
 		i.begin(s.candidates(p.share), s.good(p.share))
 	}
 	if i.hopeless() {
-		i.order, i.confirm, i.refused, i.trials = nil, content.Unit{}, map[content.Unit]refusal{}, maxTrials
+		i.order, i.confirm, i.refused, i.trials = nil, content.ResourceID{}, map[content.ResourceID]refusal{}, maxTrials
 		return false
 	}
 	return true
@@ -87,13 +87,13 @@ func (i *isolation) list() (out []Refused) {
 }
 
 // Limits of the cost of one client's refusals: the number of responses until the client has accepted the rest, and the
-// number of units.
+// number of resources and virtual hosts.
 const (
 	maxTrials  = 64
 	maxRefused = 16
 )
 
-// instead describes the state that a client has in place of a unit that it refuses.
+// instead describes the state that a client has in place of a resource that it refuses.
 type instead string
 
 const (
@@ -103,28 +103,28 @@ const (
 	itself    instead = "nothing, or what it had before" // Envoy itself accepts the rest of such a response
 )
 
-// refusal is a unit that a client refuses.
+// refusal is a resource that a client refuses.
 type refusal struct {
 	instead instead
 	text    string
 	since   time.Time
 }
 
-// isolation finds the units that a client refuses in a response, and no longer sends them to that client. Other clients
-// are not affected. It searches an ordered list of units for the shortest refused prefix; units outside of the prefix
+// isolation finds the resources and virtual hosts that a client refuses in a response, and no longer sends them to it. Others
+// are not affected. It searches an ordered list of resources for the shortest refused prefix; resources outside of the prefix
 // stay as the client has them.
 type isolation struct {
-	refused map[content.Unit]refusal
+	refused map[content.ResourceID]refusal
 	text    string // of the last refusal
 	at      time.Time
 
-	order   []content.Unit // the units that are searched; nil when no search goes on
-	ok      int            // number of units, from the first, that are accepted
-	bad     int            // number of units, from the first, that are refused; len(order)+1 when that is not known
-	try     int            // number of units, from the first, in the last response
-	confirm content.Unit   // the unit whose stand-in is being tried, together with the accepted units
-	trials  int            // since the client last accepted all remaining units
-	found   int            // refusals, since the stream began
+	order   []content.ResourceID // the resources that are searched; nil when no search goes on
+	ok      int                  // number of resources, from the first, that are accepted
+	bad     int                  // number of resources, from the first, that are refused; len(order)+1 when that is not known
+	try     int                  // number of resources, from the first, in the last response
+	confirm content.ResourceID   // the resource whose stand-in is being tried, together with the accepted resources
+	trials  int                  // since the client last accepted all remaining resources
+	found   int                  // refusals, since the stream began
 
 	applied struct { // the last result
 		want, had, got *content.Set
@@ -133,17 +133,17 @@ type isolation struct {
 	}
 }
 
-// begin starts a search among units that the client has not accepted. Units that its error text names come last, so
+// begin starts a search among resources that the client has not accepted. Units that its error text names come last, so
 // that the first trial contains all but those.
-func (i *isolation) begin(units []content.HostUnit, good func(content.Unit) bool) {
-	var named []content.Unit
-	i.order = make([]content.Unit, 0, len(units))
+func (i *isolation) begin(units []content.Body, good func(content.ResourceID) bool) {
+	var named []content.ResourceID
+	i.order = make([]content.ResourceID, 0, len(units))
 	quoted := quotedIn(i.text)
 	for _, u := range units {
-		if spokenOf(u, i.text, quoted) {
-			named = append(named, u.Unit)
+		if isNamed(u, i.text, quoted) {
+			named = append(named, u.ResourceID)
 		} else {
-			i.order = append(i.order, u.Unit)
+			i.order = append(i.order, u.ResourceID)
 		}
 	}
 	i.ok, i.bad, i.try = 0, len(units), len(i.order)
@@ -155,17 +155,17 @@ func (i *isolation) begin(units []content.HostUnit, good func(content.Unit) bool
 }
 
 // answered applies the client's answer to a trial.
-func (i *isolation) answered(accepted bool, good func(content.Unit) bool) {
+func (i *isolation) answered(accepted bool, good func(content.ResourceID) bool) {
 	i.trials++
 	switch {
-	case i.confirm != content.Unit{}:
+	case i.confirm != content.ResourceID{}:
 		if !accepted {
 			r := i.refused[i.confirm]
 			r.instead = nothing
 			i.refused[i.confirm] = r
 			i.found++
 		}
-		i.confirm = content.Unit{}
+		i.confirm = content.ResourceID{}
 		i.bad, i.try = len(i.order)+1, len(i.order)
 	case accepted && i.try == len(i.order):
 		i.order, i.trials = nil, 0
@@ -179,9 +179,9 @@ func (i *isolation) answered(accepted bool, good func(content.Unit) bool) {
 	i.narrow(good)
 }
 
-// narrow marks a unit as refused when only one is left.
-func (i *isolation) narrow(good func(content.Unit) bool) {
-	if i.order == nil || i.confirm != (content.Unit{}) || i.bad-i.ok != 1 || i.bad > len(i.order) {
+// narrow marks a resource as refused when only one is left.
+func (i *isolation) narrow(good func(content.ResourceID) bool) {
+	if i.order == nil || i.confirm != (content.ResourceID{}) || i.bad-i.ok != 1 || i.bad > len(i.order) {
 		if i.order != nil && i.bad > len(i.order) {
 			i.try = len(i.order)
 		}
@@ -204,20 +204,20 @@ func (i *isolation) narrow(good func(content.Unit) bool) {
 // hopeless reports whether the client refuses too much: it then receives everything, and refuses that.
 func (i *isolation) hopeless() bool { return i.trials >= maxTrials || len(i.refused) > maxRefused }
 
-// tried returns the units of the last response that are searched, nil when no search goes on.
-func (i *isolation) tried() map[content.Unit]bool {
+// tried returns the resources of the last response that are searched, nil when no search goes on.
+func (i *isolation) tried() map[content.ResourceID]bool {
 	if i.order == nil {
 		return nil
 	}
-	tried := make(map[content.Unit]bool, i.try)
+	tried := make(map[content.ResourceID]bool, i.try)
 	for _, u := range i.order[:i.try] {
 		tried[u] = true
 	}
 	return tried
 }
 
-// held reports whether a unit is kept from the client.
-func (i *isolation) held(u content.Unit, tried map[content.Unit]bool) (refusal, bool) {
+// held reports whether a resource is kept from the client.
+func (i *isolation) held(u content.ResourceID, tried map[content.ResourceID]bool) (refusal, bool) {
 	if r, ok := i.refused[u]; ok {
 		return r, r.instead != itself
 	}
@@ -234,13 +234,13 @@ func quotedIn(text string) (quoted [][]byte) {
 	return quoted
 }
 
-// spokenOf reports whether a refusal names a unit, or quotes a text that is in it.
-func spokenOf(h content.HostUnit, text string, quoted [][]byte) bool {
+// isNamed reports whether a refusal names a resource, or quotes a text that is in it.
+func isNamed(h content.Body, text string, quoted [][]byte) bool {
 	return strings.Contains(text, cmp.Or(h.Host, h.Resource)) ||
-		slices.ContainsFunc(quoted, func(q []byte) bool { return bytes.Contains(h.Body, q) })
+		slices.ContainsFunc(quoted, func(q []byte) bool { return bytes.Contains(h.Bytes, q) })
 }
 
-// withheld returns want without the units that the client refuses.
+// withheld returns want without the resources that the client refuses.
 func (s *subscription) withheld(want *content.Set, sh *content.Share) *content.Set {
 	i := s.isolation
 	if i == nil || i.order == nil && len(i.refused) == 0 {
@@ -258,11 +258,11 @@ func (s *subscription) withheld(want *content.Set, sh *content.Share) *content.S
 func (i *isolation) apply(s *subscription, want *content.Set, sh *content.Share) *content.Set {
 	list := make([]*content.Resource, 0, want.Size())
 	changed, asAccepted := false, s.accepted != nil && s.accepted.Size() == want.Size()
-	there, tried := map[content.Unit]bool{}, i.tried()
+	there, tried := map[content.ResourceID]bool{}, i.tried()
 	for _, r := range want.All() {
 		made := r
 		if r.Exists() && !sameIn(s.accepted, r) {
-			if made = i.form(s.accepted, r, want.Kind, sh, there, tried); made == nil {
+			if made = i.rewrite(s.accepted, r, want.Kind, sh, there, tried); made == nil {
 				changed, asAccepted = true, false
 				continue
 			}
@@ -271,7 +271,7 @@ func (i *isolation) apply(s *subscription, want *content.Set, sh *content.Share)
 		asAccepted = asAccepted && sameIn(s.accepted, made)
 		list = append(list, made)
 	}
-	for u := range i.refused { // with another content it is another unit
+	for u := range i.refused { // with another content it is another ID
 		if !there[u] {
 			delete(i.refused, u)
 		}
@@ -285,11 +285,11 @@ func (i *isolation) apply(s *subscription, want *content.Set, sh *content.Share)
 	return content.SetOf(want.Kind, list)
 }
 
-// form returns the resource as the client should have it, nil for none. It records in there which refused units exist.
-func (i *isolation) form(accepted *content.Set, r *content.Resource, k content.Kind, sh *content.Share, there, tried map[content.Unit]bool) *content.Resource {
-	d, old := sh.Divide(k, r), accepted.Find(r.Name)
+// rewrite returns the resource as the client should have it, nil for none. It records in there which refused resources exist.
+func (i *isolation) rewrite(accepted *content.Set, r *content.Resource, k content.Kind, sh *content.Share, there, tried map[content.ResourceID]bool) *content.Resource {
+	d, old := sh.VirtualHosts(k, r), accepted.Find(r.Name)
 	if d == nil {
-		u := r.Unit()
+		u := r.ID()
 		there[u] = true
 		switch _, held := i.held(u, tried); {
 		case !held:
@@ -299,19 +299,19 @@ func (i *isolation) form(accepted *content.Set, r *content.Resource, k content.K
 		}
 		return nil
 	}
-	was := sh.Divide(k, old)
+	was := sh.VirtualHosts(k, old)
 	bodies, whole := make([][]byte, 0, len(d.Hosts)), true
 	for _, h := range d.Hosts {
-		there[h.Unit] = true
-		refused, held := i.held(h.Unit, tried)
-		if !held || was.Has(h.Unit) {
-			bodies = append(bodies, h.Body)
+		there[h.ResourceID] = true
+		refused, held := i.held(h.ResourceID, tried)
+		if !held || was.Has(h.ResourceID) {
+			bodies = append(bodies, h.Bytes)
 			continue
 		}
 		whole = false
-		body := was.Body(h.Host)
+		body := was.Find(h.Host)
 		if body == nil && refused.instead == answer503 {
-			body = content.StandIn(h.Body)
+			body = content.StandIn(h.Bytes)
 		}
 		if body != nil {
 			bodies = append(bodies, body)
@@ -320,42 +320,42 @@ func (i *isolation) form(accepted *content.Set, r *content.Resource, k content.K
 	if whole {
 		return r
 	}
-	return sh.Form(r, d, bodies)
+	return sh.Rewrite(r, d, bodies)
 }
 
-// searching reports whether a search for the refused units is going on.
+// searching reports whether a search for the refused resources is going on.
 func (s *subscription) searching() bool { return s.isolation != nil && s.isolation.order != nil }
 
 // partial is the beginning of Envoy's error text when it has accepted all other clusters or listeners of a response.
 const partial = "Error adding/updating "
 
-// byItself returns the units that Envoy names in an error after which it accepted all others.
-func (s *subscription) byItself(k content.Kind, text string) (list []content.Unit) {
+// byItself returns the resources that Envoy names in an error after which it accepted all others.
+func (s *subscription) byItself(k content.Kind, text string) (list []content.ResourceID) {
 	if !k.Whole() || !strings.HasPrefix(text, partial) {
 		return nil
 	}
 	for _, r := range s.sent.All() {
 		if r.Exists() && strings.Contains(text, r.Name+": ") && !sameIn(s.accepted, r) {
-			list = append(list, r.Unit())
+			list = append(list, r.ID())
 		}
 	}
 	return list
 }
 
-// candidates are the units of the last response that the client has not accepted.
-func (s *subscription) candidates(sh *content.Share) (list []content.HostUnit) {
+// candidates are the resources of the last response that the client has not accepted.
+func (s *subscription) candidates(sh *content.Share) (list []content.Body) {
 	for _, r := range s.sent.All() {
 		if !r.Exists() || sameIn(s.accepted, r) {
 			continue
 		}
-		d := sh.Divide(s.sent.Kind, r)
+		d := sh.VirtualHosts(s.sent.Kind, r)
 		if d == nil {
-			list = append(list, content.HostUnit{Unit: r.Unit(), Body: r.Whole()})
+			list = append(list, content.Body{ResourceID: r.ID(), Bytes: r.Whole()})
 			continue
 		}
-		was := sh.Divide(s.sent.Kind, s.accepted.Find(r.Name))
+		was := sh.VirtualHosts(s.sent.Kind, s.accepted.Find(r.Name))
 		for _, h := range d.Hosts {
-			if !was.Has(h.Unit) {
+			if !was.Has(h.ResourceID) {
 				list = append(list, h)
 			}
 		}
@@ -368,13 +368,13 @@ func sameIn(s *content.Set, r *content.Resource) bool {
 	return old != nil && content.Same(old, r)
 }
 
-// good returns a function that reports whether the client has accepted some content for a unit's name.
-func (s *subscription) good(sh *content.Share) func(content.Unit) bool {
-	return func(u content.Unit) bool {
+// good returns a function that reports whether the client has accepted some content for a resource's name.
+func (s *subscription) good(sh *content.Share) func(content.ResourceID) bool {
+	return func(u content.ResourceID) bool {
 		old := s.accepted.Find(u.Resource)
 		if old == nil || !old.Exists() {
 			return false
 		}
-		return u.Host == "" || sh.Divide(s.accepted.Kind, old).Body(u.Host) != nil
+		return u.Host == "" || sh.VirtualHosts(s.accepted.Kind, old).Find(u.Host) != nil
 	}
 }

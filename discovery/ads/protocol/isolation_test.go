@@ -166,7 +166,7 @@ func TestWhoRefusesEverythingHarmsItself(t *testing.T) {
 	if e.sent > 2*maxTrials || e.has != nil {
 		t.Errorf("%d responses until nothing more is tried", e.sent)
 	}
-	other := New(content.SotW, s, e.protocol.share, World{})
+	other := New(content.SotW, s, e.protocol.share, MeshState{})
 	responses, _, err := other.Request(content.RDS, scan(t, e.protocol.share.Interner, &discoveryv3.DiscoveryRequest{ResourceNames: []string{"80"}}), now)
 	if err != nil || len(responses) != 1 || resourcesOf(responses[0])[0] != s[content.RDS].Find("80") {
 		t.Errorf("another client gets %v, %v: want the shared resource itself", responses, err)
@@ -179,7 +179,7 @@ func TestFormsAreShared(t *testing.T) {
 	sh := content.NewShare(content.NewInterner())
 	var got []*content.Resource
 	for range 2 {
-		e := &refuser{envoy: &envoy{t: t, clock: now, protocol: New(content.SotW, s, sh, World{})}, bad: contentIs("bad")}
+		e := &refuser{envoy: &envoy{t: t, clock: now, protocol: New(content.SotW, s, sh, MeshState{})}, bad: contentIs("bad")}
 		e.words = func(*routev3.VirtualHost) string { return "no" }
 		e.names[content.RDS] = []string{"80"}
 		e.settle(e.ask(content.RDS, "80"))

@@ -17,7 +17,7 @@ func many(n int) (*Session, func(i int) *content.Names) {
 		fmt.Fprintf(&words, "c%d=1 ", i)
 	}
 	in := content.NewInterner()
-	return New(content.Delta, state("", words.String(), "", ""), content.NewShare(in), World{}), func(i int) *content.Names {
+	return New(content.Delta, state("", words.String(), "", ""), content.NewShare(in), MeshState{}), func(i int) *content.Names {
 		return in.Of([]string{fmt.Sprint("c", i)})
 	}
 }

@@ -48,7 +48,7 @@ func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool
 	var none *content.Views
 	g := none.Follow(mesh, content.NewInterner())
 	reader := content.Reader{View: view}
-	p := New(v, g.Snapshot(reader), g.Share, World{})
+	p := New(v, g.Snapshot(reader), g.Share, MeshState{})
 	ask := func(k content.Kind, list []string) {
 		r := &Request{Variant: v, Names: g.Share.Interner.Of(list)}
 		for range 2 { // the answer to the response is a request as well
@@ -79,12 +79,12 @@ func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool
 		}
 		mesh, g = with, g.Follow(with, g.Share.Interner)
 		updated := 0
-		p.Renew(g.Snapshot(reader), g.Share, World{})
+		p.Renew(g.Snapshot(reader), g.Share, MeshState{})
 		for _, r := range p.Flush(now) {
 			if r.Kind != content.EDS {
 				t.Errorf("told of %s", r.Kind)
 			}
-			updated += r.News.Size()
+			updated += r.Update.Size()
 		}
 		if want := slices.ContainsFunc(wanted, func(name string) bool { return name == "outbound|80||"+changed.Host }); want != (updated == 1) || updated > 1 {
 			t.Errorf("%d are sent, wanted %t", updated, want)

@@ -45,7 +45,7 @@ func play(t *testing.T, v content.Variant, script []byte) {
 		}
 	}
 	g.clock = g.clock.Add(longestWipe) // a wait ends
-	g.p.Renew(g.p.latest, content.NewShare(g.p.share.Interner), World{})
+	g.p.Renew(g.p.latest, content.NewShare(g.p.share.Interner), MeshState{})
 	g.receive(g.p.Flush(g.clock))
 	for range 8 * content.Kinds { // it answers all responses, and each answer may cause further ones
 		for k := range content.Kinds {
@@ -99,9 +99,9 @@ func (g *player) push() {
 const longestWipe = 3 * time.Second // of world
 
 // world makes one in which a client that comes back may have to wait.
-func (g *player) world() World {
+func (g *player) world() MeshState {
 	b := g.byte()
-	return World{Lacks: b&3 == 3, Forgone: b>>4&3 == 3, Wipe: time.Duration(b>>2&3) * longestWipe / 3}
+	return MeshState{Lacks: b&3 == 3, Forgone: b>>4&3 == 3, Wipe: time.Duration(b>>2&3) * longestWipe / 3}
 }
 
 func (g *player) request() {
@@ -168,7 +168,7 @@ func (g *player) receive(responses []Response) {
 			g.t.Errorf("%s: nonce %q again", r.Kind, r.Nonce)
 		}
 		if size := 0; len(r.Tail()) > 0 {
-			for _, p := range r.News.Parts {
+			for _, p := range r.Update.Lists {
 				_, n := p.Pieces(r.Variant)
 				size += n
 			}

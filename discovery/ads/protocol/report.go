@@ -165,18 +165,18 @@ func (p *Session) WaitsStill(k content.Kind, responses []Response) bool {
 	return p.types[k].waits(responses, k)
 }
 
-// Searching reports whether a search for the refused units of k is going on.
+// Searching reports whether a search for the refused resources of k is going on.
 func (p *Session) Searching(k content.Kind) bool { return p.types[k].searching() }
 
-// Parts returns the parts of k that the client was found to refuse.
-func (p *Session) Parts(k content.Kind) []Refused { return p.types[k].isolation.list() }
+// RefusedResources returns the resources and virtual hosts of k that the client was found to refuse.
+func (p *Session) RefusedResources(k content.Kind) []Refused { return p.types[k].isolation.list() }
 
-// Units yields those parts as units, which compare equal if two clients refuse the same.
-func (p *Session) Units(k content.Kind) iter.Seq[content.Unit] {
+// RefusedIDs yields their IDs, which compare equal if two clients refuse the same.
+func (p *Session) RefusedIDs(k content.Kind) iter.Seq[content.ResourceID] {
 	if i := p.types[k].isolation; i != nil {
 		return maps.Keys(i.refused)
 	}
-	return func(func(content.Unit) bool) {}
+	return func(func(content.ResourceID) bool) {}
 }
 
 // Sent returns the set of each kind that the client was sent last; nil where that is not known.

@@ -244,7 +244,7 @@ type Response struct {
 	Kind    content.Kind
 	Nonce   string
 	Version string
-	News    *content.News
+	Update  *content.Update
 }
 
 // Fields of DiscoveryResponse and DeltaDiscoveryResponse that are of one response only. They have one number in both.
@@ -268,7 +268,7 @@ func (r *Response) Tail() []byte {
 
 // Size returns the number of bytes of its resources.
 func (r *Response) Size() (n int) {
-	for _, p := range r.News.Parts {
+	for _, p := range r.Update.Lists {
 		_, size := p.Pieces(r.Variant)
 		n += size
 	}

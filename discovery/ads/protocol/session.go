@@ -17,19 +17,19 @@ type Session struct {
 	fault      error                     // the client has requested too much; its next request ends the stream
 	heard      time.Time                 // when the last request came
 	references [content.Kinds]references // from listeners and routes
-	world      World
-	back       comeback
+	mesh       MeshState
+	reconnect  reconnection
 }
 
-// New returns the session of a new stream. first is the newest state, sh the share of its generation, and w its world.
-func New(v content.Variant, first *content.Snapshot, sh *content.Share, w World) *Session {
-	return &Session{variant: v, share: sh, latest: first, rollout: first, world: w}
+// New returns the session of a new stream. first is the newest state, sh the share of its generation, and w the state of its mesh.
+func New(v content.Variant, first *content.Snapshot, sh *content.Share, w MeshState) *Session {
+	return &Session{variant: v, share: sh, latest: first, rollout: first, mesh: w}
 }
 
-// news returns the difference of k that Envoy must receive. If Envoy has subscribed to clusters, endpoints that no
+// update returns the difference of k that Envoy must receive. If Envoy has subscribed to clusters, endpoints that no
 // longer exist are removed with the cluster that named them, which is the better order. Secrets that no longer exist
 // stay in use.
-func (p *Session) news(k content.Kind, want *content.Set) *content.News {
+func (p *Session) update(k content.Kind, want *content.Set) *content.Update {
 	s := &p.types[k]
 	return p.share.Answer(content.Question{
 		Had: s.sent, Want: want, Due: s.due, Variant: p.variant, Wildcard: s.wildcard,
@@ -59,7 +59,7 @@ func (p *Session) target(k content.Kind) *content.Set {
 // behind reports whether Envoy has not been sent the state of k.
 func (p *Session) behind(k content.Kind) bool {
 	s := &p.types[k]
-	return s.asked && (s.greet || s.hasChanges() || p.news(k, p.target(k)) != nil)
+	return s.asked && (s.greet || s.hasChanges() || p.update(k, p.target(k)) != nil)
 }
 
 // settled reports whether Envoy has accepted the latest state of k.
@@ -136,7 +136,7 @@ func (p *Session) resume(k content.Kind, version string, now time.Time) {
 	}
 	want := s.wanted(p.State(k), p.share)
 	if version != want.Version {
-		p.returns(k, now)
+		p.reconnected(k, now)
 		return
 	}
 	s.sent, s.accepted, s.version, s.acked = want, want, version, version
@@ -180,7 +180,7 @@ func (p *Session) resumeDelta(k content.Kind, r *Request, now time.Time) {
 		return
 	}
 	s.sent, s.accepted = had, had
-	p.returns(k, now)
+	p.reconnected(k, now)
 	if k == content.CDS { // the clusters that listeners and routes name are not known
 		p.references[content.LDS].accepted, p.references[content.RDS].accepted = had, had
 	}

@@ -14,12 +14,12 @@ type subscription struct {
 	wildcard bool           // everything is wanted; only of a kind that is whole
 	names    *content.Names // the names that are subscribed, whether they exist or not
 
-	isolation *isolation     // of units that the client refuses; nil if it never refused one
+	isolation *isolation     // of resources that the client refuses; nil if it never refused one
 	changes   changes        // delta: subscriptions that are not applied yet
 	due       *content.Names // names to be answered though their content may be unchanged
 	chosen    content.Choice // the last selection
 	sent      *content.Set   // the set that Envoy has; nil when that is not known
-	greet     bool           // the first wildcard subscription is answered, even without news
+	greet     bool           // the first wildcard subscription is answered, even without changes
 	// rewarmed means that clusters of unknown content were replaced before endpoints were first requested, so that the
 	// endpoints that Envoy reports to have may be incomplete.
 	rewarmed bool
@@ -175,26 +175,26 @@ const (
 // changes are subscriptions of the delta variant that are not applied yet, in the order of their requests: a client may
 // request a thousand names one by one.
 type changes struct {
-	requests []wish
+	requests []subscriptionChange
 	on, off  int       // number of names in requests, a name may count twice; on counts one more for each request
 	applied  time.Time // when changes were applied last
 }
 
-// wish is the names of one request.
-type wish struct{ on, off *content.Names } // to subscribe and to unsubscribe
+// subscriptionChange is the names of one request.
+type subscriptionChange struct{ on, off *content.Names } // to subscribe and to unsubscribe
 
 // add adds a request.
 func (c *changes) add(subscribe, unsubscribe *content.Names, sh *content.Share) error {
 	if subscribe == nil && unsubscribe == nil {
 		return nil
 	}
-	c.requests = append(c.requests, wish{on: subscribe, off: unsubscribe})
+	c.requests = append(c.requests, subscriptionChange{on: subscribe, off: unsubscribe})
 	c.on, c.off = c.on+1+subscribe.Len(), c.off+unsubscribe.Len()
 	if c.on <= content.MaxNames && c.off <= content.MaxNames {
 		return nil
 	}
 	on, off := replay(c.requests, sh)
-	c.requests, c.on, c.off = []wish{{on, off}}, on.Len(), off.Len()
+	c.requests, c.on, c.off = []subscriptionChange{{on, off}}, on.Len(), off.Len()
 	if c.on > content.MaxNames || c.off > content.MaxNames {
 		return content.ErrTooManyNames
 	}
@@ -226,7 +226,7 @@ func (c *changes) flush(sh *content.Share, now time.Time) (on, off *content.Name
 	return on, off
 }
 
-func replay(requests []wish, sh *content.Share) (on, off *content.Names) {
+func replay(requests []subscriptionChange, sh *content.Share) (on, off *content.Names) {
 	type what struct{ on, off bool }
 	last := map[string]what{}
 	for _, r := range requests {

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// World is what a session must know of a mesh besides its resources.
-type World struct {
+// MeshState is what a session must know of a mesh besides its resources.
+type MeshState struct {
 	Lacks   bool          // a source is late of which nothing is known: what a client has may be of it
 	Forgone bool          // there is such a source, and clients no longer wait for it: what one loses may be of it
 	Wipe    time.Duration // how long a client keeps clusters that are gone at once, if they are a mass; 0 for not at all
@@ -28,7 +28,7 @@ type Wait struct {
 func (w Wait) Waits() bool { return !w.Since.IsZero() }
 
 // after returns the wait of a client at now that would lose so many of its clusters.
-func (w World) after(last Wait, lost model.Tally, now time.Time) Wait {
+func (w MeshState) after(last Wait, lost model.Tally, now time.Time) Wait {
 	next := Wait{Since: last.Since, Until: last.Until, Lost: lost}
 	switch {
 	case !last.Waits():
@@ -46,8 +46,8 @@ func (w World) after(last Wait, lost model.Tally, now time.Time) Wait {
 	}
 }
 
-// comeback is the wait of a session, and the sets of clusters that its tally compares.
-type comeback struct {
+// reconnection is the wait of a session, and the sets of clusters that its tally compares.
+type reconnection struct {
 	Wait
 	waited   bool // for longer than one request
 	had, now *content.Set
@@ -64,43 +64,43 @@ func lost(had, now *content.Set) model.Tally {
 	return t
 }
 
-// returns records that the client reports resources that differ from those that there are.
-func (p *Session) returns(k content.Kind, now time.Time) {
-	if k != content.SDS && !p.back.Waits() {
-		p.back.Since = now
+// reconnected records that the client reports resources that differ from those that there are.
+func (p *Session) reconnected(k content.Kind, now time.Time) {
+	if k != content.SDS && !p.reconnect.Waits() {
+		p.reconnect.Since = now
 	}
 }
 
 // Wait returns why the client keeps what it has.
-func (p *Session) Wait() Wait { return p.back.Wait }
+func (p *Session) Wait() Wait { return p.reconnect.Wait }
 
 // Release ends a wait for clusters that are gone, and reports whether there was one. The next flush sends what there is.
 func (p *Session) Release() bool {
-	was := p.back.Waits() && !p.back.Until.IsZero()
+	was := p.reconnect.Waits() && !p.reconnect.Until.IsZero()
 	if was {
-		p.back, p.rollout = comeback{}, p.latest
+		p.reconnect, p.rollout = reconnection{}, p.latest
 	}
 	return was
 }
 
 // review brings the wait up to now.
 func (p *Session) review(now time.Time) {
-	b := &p.back
+	b := &p.reconnect
 	if !b.Waits() {
 		return
 	}
 	s := &p.types[content.CDS]
 	clusters := p.latest[content.CDS]
-	if changed := b.had != s.sent || b.now != clusters; s.sent != nil && changed && (b.had == nil || !p.world.Lacks) {
+	if changed := b.had != s.sent || b.now != clusters; s.sent != nil && changed && (b.had == nil || !p.mesh.Lacks) {
 		b.had, b.now, b.Lost = s.sent, clusters, lost(s.sent, s.wanted(clusters, p.share))
 	}
-	if b.Wait = p.world.after(b.Wait, b.Lost, now); b.Waits() || b.waited {
+	if b.Wait = p.mesh.after(b.Wait, b.Lost, now); b.Waits() || b.waited {
 		p.rollout = p.latest // no other one has begun
 	}
 	if b.waited = b.Waits(); !b.waited {
-		*b = comeback{}
+		*b = reconnection{}
 	}
 }
 
 // keeps reports whether the client keeps what it has of k. It gets secrets, without which what it has does not serve.
-func (p *Session) keeps(k content.Kind) bool { return p.back.Waits() && k != content.SDS }
+func (p *Session) keeps(k content.Kind) bool { return p.reconnect.Waits() && k != content.SDS }

@@ -20,25 +20,25 @@ func TestWait(t *testing.T) {
 	began := now.Add(-time.Hour)
 	most, half := model.Tally{Lost: 19, Had: 25}, model.Tally{Lost: 4, Had: 8}
 	for name, test := range map[string]struct {
-		world World
+		world MeshState
 		last  Wait
 		lost  model.Tally
 		want  Wait
 	}{
-		"a client without anything":                 {World{Lacks: true, Wipe: wipe}, Wait{}, most, Wait{}},
-		"a source is lacking":                       {World{Lacks: true, Wipe: wipe}, Wait{Since: began}, half, Wait{Since: began, Lost: half}},
-		"a source is lacking, nothing is held":      {World{Lacks: true}, Wait{Since: began}, most, Wait{Since: began, Lost: most}},
-		"none is":                                   {World{Wipe: wipe}, Wait{Since: began}, half, Wait{}},
-		"none is, and most is gone":                 {World{Wipe: wipe}, Wait{Since: began}, most, Wait{Since: began, Until: now.Add(wipe), Lost: most}},
-		"the same, nothing is held":                 {World{}, Wait{Since: began}, most, Wait{}},
-		"the same, the time goes on":                {World{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{Since: began, Until: now.Add(1), Lost: most}},
-		"the same, the time is over":                {World{Wipe: wipe}, Wait{Since: began, Until: now}, most, Wait{}},
-		"most was gone, and half is back":           {World{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, half, Wait{Since: began, Until: now.Add(1), Lost: half}},
-		"most was gone, and all is back":            {World{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, model.Tally{Had: 8}, Wait{}},
-		"an operator goes without a source":         {World{Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{}},
-		"the same, and another is lacking":          {World{Lacks: true, Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{Since: began, Lost: most}},
-		"the same, it had waited for a removal":     {World{Forgone: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{}},
-		"most is gone, and a source is lacking now": {World{Lacks: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{Since: began, Lost: most}},
+		"a client without anything":                 {MeshState{Lacks: true, Wipe: wipe}, Wait{}, most, Wait{}},
+		"a source is lacking":                       {MeshState{Lacks: true, Wipe: wipe}, Wait{Since: began}, half, Wait{Since: began, Lost: half}},
+		"a source is lacking, nothing is held":      {MeshState{Lacks: true}, Wait{Since: began}, most, Wait{Since: began, Lost: most}},
+		"none is":                                   {MeshState{Wipe: wipe}, Wait{Since: began}, half, Wait{}},
+		"none is, and most is gone":                 {MeshState{Wipe: wipe}, Wait{Since: began}, most, Wait{Since: began, Until: now.Add(wipe), Lost: most}},
+		"the same, nothing is held":                 {MeshState{}, Wait{Since: began}, most, Wait{}},
+		"the same, the time goes on":                {MeshState{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{Since: began, Until: now.Add(1), Lost: most}},
+		"the same, the time is over":                {MeshState{Wipe: wipe}, Wait{Since: began, Until: now}, most, Wait{}},
+		"most was gone, and half is back":           {MeshState{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, half, Wait{Since: began, Until: now.Add(1), Lost: half}},
+		"most was gone, and all is back":            {MeshState{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, model.Tally{Had: 8}, Wait{}},
+		"an operator goes without a source":         {MeshState{Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{}},
+		"the same, and another is lacking":          {MeshState{Lacks: true, Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{Since: began, Lost: most}},
+		"the same, it had waited for a removal":     {MeshState{Forgone: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{}},
+		"most is gone, and a source is lacking now": {MeshState{Lacks: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{Since: began, Lost: most}},
 	} {
 		if got := test.world.after(test.last, test.lost, now); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
@@ -48,7 +48,7 @@ func TestWait(t *testing.T) {
 
 // returning connects a client of the delta variant to a state of a world. It has the resources of another state, which may be
 // none, and requests all kinds in Envoy's order.
-func returning(t *testing.T, had, s *content.Snapshot, w World) (e *envoy, first string) {
+func returning(t *testing.T, had, s *content.Snapshot, w MeshState) (e *envoy, first string) {
 	e = &envoy{t: t, clock: now, protocol: New(content.Delta, s, content.NewShare(content.NewInterner()), w)}
 	var out []string
 	for _, k := range []content.Kind{content.CDS, content.EDS, content.LDS, content.RDS} {
@@ -114,7 +114,7 @@ func (e *envoy) acks() string {
 func TestAReturningClientWaits(t *testing.T) {
 	before := state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=abc")
 	without := state("a=1", "a=2", "l=2", "r=a")
-	lacks := World{Lacks: true}
+	lacks := MeshState{Lacks: true}
 
 	e, first := returning(t, before, without, lacks)
 	e.want("at first", first, "cds: lds:")
@@ -126,7 +126,7 @@ func TestAReturningClientWaits(t *testing.T) {
 		e.protocol.Renew(state(fmt.Sprint("a=1 d=", i), fmt.Sprint("a=1 d=", i), fmt.Sprint("l=", i), fmt.Sprint("r=", i)), content.NewShare(e.protocol.share.Interner), lacks)
 		e.want("a push", e.told(e.protocol.Flush(e.clock))+e.acks(), "")
 	}
-	e.protocol.Renew(state("a=1 b=2 c=1", "a=2 b=1 c=1", "l=2", "r=abc"), content.NewShare(e.protocol.share.Interner), World{})
+	e.protocol.Renew(state("a=1 b=2 c=1", "a=2 b=1 c=1", "l=2", "r=abc"), content.NewShare(e.protocol.share.Interner), MeshState{})
 	e.want("all is there", e.told(e.protocol.Flush(e.clock)), "cds:b,c eds:a,b,c lds:l rds:r")
 	e.want("then", e.acks(), "")
 	if e.protocol.Wait().Waits() || !e.protocol.Reached() {
@@ -144,13 +144,13 @@ func TestAReturningClientWaits(t *testing.T) {
 // A client names no clusters by state of the world: a version that differs is enough.
 func TestAReturningClientOfStateOfTheWorldWaits(t *testing.T) {
 	e := connect(t, base)
-	e.protocol.world = World{Lacks: true}
+	e.protocol.mesh = MeshState{Lacks: true}
 	for _, k := range []content.Kind{content.CDS, content.LDS} {
 		e.accepted[k] = "old"
 		e.want("of another version", e.ask(k), "")
 	}
 	e.want("a push", e.push(state("a=2", "a=2", "l=2", "r=2")), "")
-	e.protocol.world = World{}
+	e.protocol.mesh = MeshState{}
 	e.want("when no source is lacking", e.push(state("a=2 b=1", "a=2", "l=2", "r=2")), "cds:a,b")
 }
 
@@ -158,7 +158,7 @@ func TestAReturningClientOfStateOfTheWorldWaits(t *testing.T) {
 // them for a while, or until they are back, or released.
 func TestAReturningClientWouldLoseMost(t *testing.T) {
 	before := state("a=1 b=1 c=1 d=1 e=1", "a=1", "l=1", "r=1")
-	world := World{Wipe: 30 * time.Second}
+	world := MeshState{Wipe: 30 * time.Second}
 	start := func() *envoy {
 		t.Helper()
 		e, first := returning(t, before, state("a=1 b=1", "a=1", "l=1", "r=1"), world)

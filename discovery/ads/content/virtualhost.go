@@ -12,33 +12,33 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Unit is the smallest part to which a refusal is traced: a virtual host of a route configuration, else a whole
-// resource. With another content it is another unit.
-type Unit struct {
+// ResourceID identifies the smallest part to which a refusal is traced: a virtual host of a route configuration, else a whole
+// resource. With another content it is another one.
+type ResourceID struct {
 	Resource string
 	Host     string // "" for the whole resource
 	hash     digest
 }
 
-// Unit is the whole resource.
-func (r *Resource) Unit() Unit { return Unit{Resource: r.Name, hash: r.hash} }
+// ID is the whole resource.
+func (r *Resource) ID() ResourceID { return ResourceID{Resource: r.Name, hash: r.hash} }
 
-// divided is a route configuration split into its virtual hosts and the bytes around them.
-type divided struct {
+// virtualHosts is a route configuration split into its virtual hosts and the bytes around them.
+type virtualHosts struct {
 	typeURL []byte    // of the Any, as a field
 	base    [2][]byte // the message before and after them
-	Hosts   []HostUnit
+	Hosts   []Body
 	byHost  map[string]int
 }
 
-// HostUnit is a virtual host, or a whole resource, with its bytes.
-type HostUnit struct {
-	Unit
-	Body []byte // of the virtual host
+// Body is a virtual host, or a whole resource, with its bytes.
+type Body struct {
+	ResourceID
+	Bytes []byte // of the virtual host
 }
 
-// Has reports whether a unit is one of the hosts, with this content.
-func (d *divided) Has(u Unit) bool {
+// Has reports whether an ID is that of one of the hosts, with this content.
+func (d *virtualHosts) Has(u ResourceID) bool {
 	if d == nil {
 		return false
 	}
@@ -46,37 +46,37 @@ func (d *divided) Has(u Unit) bool {
 	return ok && d.Hosts[at].hash == u.hash
 }
 
-// Body returns the host of that name, nil where there is none.
-func (d *divided) Body(host string) []byte {
+// Find returns the host of that name, nil where there is none.
+func (d *virtualHosts) Find(host string) []byte {
 	if d == nil {
 		return nil
 	}
 	if at, ok := d.byHost[host]; ok {
-		return d.Hosts[at].Body
+		return d.Hosts[at].Bytes
 	}
 	return nil
 }
 
-// divider divides route configurations, each once.
-type divider struct {
-	divided memo[*Resource, *divided]
+// hostDivider divides route configurations, each once.
+type hostDivider struct {
+	hosts memo[*Resource, *virtualHosts]
 }
 
-// Divide returns the virtual hosts of a route configuration, nil for any other resource.
-func (ds *divider) Divide(k Kind, r *Resource) *divided {
+// VirtualHosts returns the virtual hosts of a route configuration, nil for any other resource.
+func (ds *hostDivider) VirtualHosts(k Kind, r *Resource) *virtualHosts {
 	if k != RDS || r == nil || !r.Exists() {
 		return nil
 	}
-	return ds.divided.getFor(1+r.size()>>10, r, func() *divided {
-		if d := divide(r); d != nil && len(d.Hosts) > 0 {
+	return ds.hosts.getFor(1+r.size()>>10, r, func() *virtualHosts {
+		if d := virtualHostsOf(r); d != nil && len(d.Hosts) > 0 {
 			return d
 		}
 		return nil
 	})
 }
 
-// divide reads a route configuration without decoding it; nil if r is none.
-func divide(r *Resource) *divided {
+// virtualHostsOf reads a route configuration without decoding it; nil if r is none.
+func virtualHostsOf(r *Resource) *virtualHosts {
 	content := r.Whole()
 	_, _, n := protowire.ConsumeField(content)
 	if n < 0 {
@@ -90,7 +90,7 @@ func divide(r *Resource) *divided {
 	if m < 0 {
 		return nil
 	}
-	d := &divided{typeURL: content[:n], byHost: map[string]int{}}
+	d := &virtualHosts{typeURL: content[:n], byHost: map[string]int{}}
 	for len(value) > 0 {
 		number, kind, size := protowire.ConsumeField(value)
 		if size < 0 {
@@ -105,7 +105,7 @@ func divide(r *Resource) *divided {
 		body, _ := protowire.ConsumeBytes(value[tag:])
 		name := string(fieldsOf(body, fieldHostName))
 		d.byHost[name] = len(d.Hosts)
-		d.Hosts = append(d.Hosts, HostUnit{Unit{r.Name, name, sha256.Sum256(body)}, body})
+		d.Hosts = append(d.Hosts, Body{ResourceID{r.Name, name, sha256.Sum256(body)}, body})
 		value = value[size:]
 	}
 	return d
@@ -130,24 +130,24 @@ func StandIn(body []byte) []byte {
 	return out
 }
 
-// forms holds resources that were changed for clients that refuse a part of them, as long as a reference to them
+// rewrites holds resources that were changed for clients that refuse a part of them, as long as a reference to them
 // exists.
-type forms struct {
+type rewrites struct {
 	mu   sync.Mutex
-	live map[formKey]weak.Pointer[Resource]
+	live map[rewriteKey]weak.Pointer[Resource]
 	size int
 }
 
-type formKey struct {
+type rewriteKey struct {
 	of   *Resource
 	with digest // of the bodies of its virtual hosts
 }
 
-// maxForms bounds the bytes of all forms: otherwise clients that each refuse a different part could fill the memory.
-const maxForms = 64 << 20
+// maxRewrites bounds the bytes of all of them: otherwise clients that each refuse a different part could fill the memory.
+const maxRewrites = 64 << 20
 
-// of returns r with these virtual hosts; nil if there are too many such forms.
-func (f *forms) of(r *Resource, d *divided, bodies [][]byte) *Resource {
+// of returns r with these virtual hosts; nil if there are too many of them.
+func (f *rewrites) of(r *Resource, d *virtualHosts, bodies [][]byte) *Resource {
 	h := sha256.New()
 	size := len(d.base[0]) + len(d.base[1])
 	for _, body := range bodies {
@@ -155,13 +155,13 @@ func (f *forms) of(r *Resource, d *divided, bodies [][]byte) *Resource {
 		h.Write(sum[:])
 		size += len(body) + 8
 	}
-	key := formKey{r, digest(h.Sum(nil))}
+	key := rewriteKey{r, digest(h.Sum(nil))}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.live[key].Value(); known != nil {
 		return known
 	}
-	if f.size+size > maxForms {
+	if f.size+size > maxRewrites {
 		return nil
 	}
 	value := make([]byte, 0, size)
@@ -175,16 +175,16 @@ func (f *forms) of(r *Resource, d *divided, bodies [][]byte) *Resource {
 	made := &Resource{Name: r.Name, Content: content, hash: sha256.Sum256(value)}
 	made.Version = hex.EncodeToString(made.hash[:8])
 	if f.live == nil {
-		f.live = map[formKey]weak.Pointer[Resource]{}
+		f.live = map[rewriteKey]weak.Pointer[Resource]{}
 	}
 	f.live[key] = weak.Make(made)
 	f.size += len(content)
 	size = len(content)
-	runtime.AddCleanup(made, func(key formKey) { f.forget(key, size) }, key)
+	runtime.AddCleanup(made, func(key rewriteKey) { f.forget(key, size) }, key)
 	return made
 }
 
-func (f *forms) forget(key formKey, size int) {
+func (f *rewrites) forget(key rewriteKey, size int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.size -= size

@@ -19,7 +19,7 @@ func TestLargePartsAreSearchedOnce(t *testing.T) {
 		size, want := test[0], test[1]
 		routes := NewSet(RDS, []*Resource{Encode("80", wrapperspb.String(strings.Repeat("x", size)+"outbound|80||old.test"))})
 		for range 10 {
-			if sh.Mentions(whole(routes), added) {
+			if sh.References(whole(routes), added) {
 				t.Errorf("%d bytes speak of what is not in them", size)
 			}
 		}
@@ -47,7 +47,7 @@ func TestContentSpeaksOfNames(t *testing.T) {
 		}
 		slices.Sort(list)
 		want := slices.ContainsFunc(list, func(name string) bool { return bytes.Contains(body, []byte(name)) })
-		if got := speaksOf(body, list); got != want {
+		if got := containsAny(body, list); got != want {
 			t.Fatalf("%q in %q: %t, want %t", list, body, got, want)
 		}
 	}

@@ -7,22 +7,22 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// finder finds names in the bytes of resources, in large parts once.
-type finder struct {
+// referenceFinder finds names in the bytes of resources, in large lists once.
+type referenceFinder struct {
 	comparer  *comparer
 	merger    *merger
 	additions memo[pair[*Set], *Names]
-	found     memo[naming, bool]
+	found     memo[reference, bool]
 }
 
 // Added returns the names of resources that exist in one set and not in the one before.
-func (f *finder) Added(from, to *Set) *Names {
+func (f *referenceFinder) Added(from, to *Set) *Names {
 	return f.additions.Get(pair[*Set]{from, to}, func() (list *Names) {
 		for _, s := range f.comparer.compare(from, to) {
 			fresh := s.fresh
-			for _, l := range from.layers {
+			for _, l := range from.sets {
 				if l != s.from {
-					fresh = f.comparer.less(less{fresh, &l.part, leaveKnown})
+					fresh = f.comparer.less(less{fresh, &l.resourceList, leaveKnown})
 				}
 			}
 			list = f.merger.Merge(list, f.merger.namesIn(fresh), nil)
@@ -31,46 +31,46 @@ func (f *finder) Added(from, to *Set) *Names {
 	})
 }
 
-// Mentions reports whether the resources of news contain one of the names. It may report a name by mistake.
-func (f *finder) Mentions(n *News, list *Names) bool {
+// References reports whether the resources of an update contain one of the names. It may report a name by mistake.
+func (f *referenceFinder) References(n *Update, list *Names) bool {
 	if list == nil {
 		return false
 	}
-	for _, p := range n.Parts {
-		find := func() bool { return p.mentions(list) }
-		if p.long() && f.found.Get(naming{p, list}, find) || !p.long() && find() {
+	for _, p := range n.Lists {
+		find := func() bool { return p.references(list) }
+		if p.long() && f.found.Get(reference{p, list}, find) || !p.long() && find() {
 			return true
 		}
 	}
 	return false
 }
 
-// longPart is the size in bytes from which the result of such a search is kept: one route configuration may hold every
+// longList is the size in bytes from which the result of such a search is kept: one route configuration may hold every
 // host of a port.
-const longPart = 16 << 10
+const longList = 16 << 10
 
-func (p *part) long() bool {
+func (p *resourceList) long() bool {
 	size := 0
 	for _, r := range p.Resources {
-		if size += r.size(); size >= longPart {
+		if size += r.size(); size >= longList {
 			return true
 		}
 	}
 	return false
 }
 
-// mentions searches the bytes of its resources. No message is decoded; a false match costs only a wait.
-func (p *part) mentions(list *Names) bool {
+// references searches the bytes of its resources. No message is decoded; a false match costs only a wait.
+func (p *resourceList) references(list *Names) bool {
 	for _, r := range p.Resources {
 		if !r.Exists() {
 			continue
 		}
 		_, _, typeURL := protowire.ConsumeField(r.Content) // all of a kind have the same
-		if speaksOf(r.Content[typeURL:], list.All()) {
+		if containsAny(r.Content[typeURL:], list.All()) {
 			return true
 		}
 		for _, hosts := range r.pieces() { // a name is within a host
-			if speaksOf(hosts, list.All()) {
+			if containsAny(hosts, list.All()) {
 				return true
 			}
 		}
@@ -78,10 +78,10 @@ func (p *part) mentions(list *Names) bool {
 	return false
 }
 
-// speaksOf reports whether one of the names, which are sorted, is in content. There may be a thousand names of a
+// containsAny reports whether one of the names, which are sorted, is in content. There may be a thousand names of a
 // hundred bytes that differ only in their last few bytes. So it searches for the common prefix of the names with the
 // same first letter.
-func speaksOf(content []byte, names []string) bool {
+func containsAny(content []byte, names []string) bool {
 	for len(names) > 0 {
 		n := 1
 		for n < len(names) && names[n][:1] == names[0][:1] {
@@ -94,7 +94,7 @@ func speaksOf(content []byte, names []string) bool {
 			if at < 0 {
 				break
 			}
-			if rest = rest[at:]; beginsWithOne(rest, alike) {
+			if rest = rest[at:]; beginsWithAny(rest, alike) {
 				return true
 			}
 		}
@@ -103,8 +103,8 @@ func speaksOf(content []byte, names []string) bool {
 	return false
 }
 
-// beginsWithOne reports whether text begins with one of the names, which are sorted.
-func beginsWithOne(text []byte, names []string) bool {
+// beginsWithAny reports whether text begins with one of the names, which are sorted.
+func beginsWithAny(text []byte, names []string) bool {
 	for {
 		after := sort.Search(len(names), func(i int) bool { return names[i] > string(text) })
 		if after == 0 {
@@ -127,8 +127,8 @@ func common[T string | []byte](a string, b T) (n int) {
 	return n
 }
 
-// naming is the key for whether a part contains one of the names.
-type naming struct {
-	in    *part
+// reference is the key for whether a list contains one of the names.
+type reference struct {
+	in    *resourceList
 	names *Names
 }

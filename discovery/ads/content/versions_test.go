@@ -87,7 +87,7 @@ func TestReportedResourcesAreForgotten(t *testing.T) {
 // no room costs its own request only, and is read as any other.
 func TestReportedResourcesAreBounded(t *testing.T) {
 	in := NewInterner()
-	v := in.vocabulary()
+	v := in.versionTable()
 	v.limit = 100 * (costOfEntry + 20)
 	had := func(from, n int) map[string]string {
 		out := map[string]string{}

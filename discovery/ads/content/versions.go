@@ -14,9 +14,9 @@ import (
 // a name and a version in each. After a restart a thousand requests wait for their views, and report nearly the same,
 // in any order. So a request has four bytes for each entry, not the eighty that it was sent as.
 type Versions struct {
-	of   *vocabulary // nil for none
-	at   []uint32    // places in it
-	rest string      // as the fields of a request: entries for which the vocabulary has no room
+	of   *versionTable // nil for none
+	at   []uint32      // places in it
+	rest string        // as the fields of a request: entries for which the table has no room
 }
 
 // entry is one of them.
@@ -109,9 +109,9 @@ func textsOf(data []byte) (name, version span, err error) {
 	return name, version, nil
 }
 
-// vocabulary is a list of entries that clients have reported, each once. It lives as long as a request that points into
+// versionTable is a list of entries that clients have reported, each once. It lives as long as a request that points into
 // it.
-type vocabulary struct {
+type versionTable struct {
 	seed  maphash.Seed
 	limit int // of cost
 
@@ -122,26 +122,26 @@ type vocabulary struct {
 }
 
 const (
-	maxVocabulary = 32 << 20 // bytes
-	costOfEntry   = 96       // bytes, without its text
+	maxVersionTable = 32 << 20 // bytes
+	costOfEntry     = 96       // bytes, without its text
 )
 
 // entries returns the list as it is now. Its elements do not change.
-func (v *vocabulary) entries() []entry {
+func (v *versionTable) entries() []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.list
 }
 
 // halfFull reports whether the next request should begin a new list.
-func (v *vocabulary) halfFull() bool {
+func (v *versionTable) halfFull() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.cost > v.limit/2
 }
 
 // find returns the entries of consecutive fields that are known, and the fields of those that are not.
-func (v *vocabulary) find(run []byte) (known []uint32, fresh []byte) {
+func (v *versionTable) find(run []byte) (known []uint32, fresh []byte) {
 	known = make([]uint32, 0, countFields(run, MaxNames))
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -162,7 +162,7 @@ func (v *vocabulary) find(run []byte) (known []uint32, fresh []byte) {
 }
 
 // add returns the places of entries, which it takes in; the fields again if there is no room for all.
-func (v *vocabulary) add(fields string) (places []uint32, rest string, err error) {
+func (v *versionTable) add(fields string) (places []uint32, rest string, err error) {
 	var fresh []entry
 	for left := fields; left != ""; {
 		_, wire, after, _ := cutField(left)

@@ -100,12 +100,12 @@ func TestReferenceHasEveryMetadataKey(t *testing.T) {
 
 // keysByName are the files that take a key of a node's metadata from a variable, and what that is. Elsewhere a key is written where it is read, so that the test above sees it.
 var keysByName = map[string]string{
-	"agent/identity/istio.go":          "keys that the agent makes as Istio's does",
-	"agent/proxy/istio.go":             "text, whose callers name the key",
-	"discovery/xds/proxy.go":           "text, whose callers name the key",
-	"discovery/xds/mtls.go":            "metadata of a cluster, not a node's",
-	"discovery/ads/signing.go":         "metadata of a request for a certificate, not a node's",
-	"discovery/ca/kubernetes/judge.go": "what the API server says of a token, not a node's",
+	"agent/identity/istio.go":             "keys that the agent makes as Istio's does",
+	"agent/proxy/istio.go":                "text, whose callers name the key",
+	"discovery/xds/proxy.go":              "text, whose callers name the key",
+	"discovery/xds/mtls.go":               "metadata of a cluster, not a node's",
+	"discovery/ads/certificateservice.go": "metadata of a request for a certificate, not a node's",
+	"discovery/ca/kubernetes/judge.go":    "what the API server says of a token, not a node's",
 }
 
 // No key of a node's metadata is read in a way that the reference's test does not see.

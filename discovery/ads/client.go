@@ -61,14 +61,14 @@ func (st *stream) client() Client {
 		c.Name = proxyName(st.node, c.Namespace)
 		if st.proven != (identity{}) {
 			c.Identity = protocol.Clip(st.proven.String())
-			if info, is := linkOf(st.wire.Context()).AuthInfo.(credentials.TLSInfo); is && len(info.State.PeerCertificates) > 0 {
+			if info, is := connInfoOf(st.wire.Context()).AuthInfo.(credentials.TLSInfo); is && len(info.State.PeerCertificates) > 0 {
 				c.CertificateFrom, c.CertificateUntil = info.State.PeerCertificates[0].NotBefore, info.State.PeerCertificates[0].NotAfter
 			}
 		}
 	}
 	if st.session != nil {
 		c.Types, c.Fault, c.Waits = st.session.Describe(), st.fault(st.shown), st.session.Wait()
-		c.Locality, c.LocalityFrom = st.reader.Outbound.Locality.String(), st.place.source()
+		c.Locality, c.LocalityFrom = st.reader.Outbound.Locality.String(), st.locality.source()
 	}
 	return c
 }
@@ -113,15 +113,15 @@ func (s *Server) Proxies() []model.Proxy {
 // OnChange sets the function that is called when Clients or Pushes have something new. f must return at once. Call OnChange before Serve.
 func (s *Server) OnChange(f func()) { s.changed = f }
 
-// Gone returns the proxies that have left lately and not come back, the newest first.
-func (s *Server) Gone(now time.Time) []Gone {
+// Disconnected returns the proxies that have left lately and not come back, the newest first.
+func (s *Server) Disconnected(now time.Time) []Disconnected {
 	connected := map[string]bool{}
 	for _, st := range s.all() {
 		st.mu.Lock()
 		connected[st.node] = true
 		st.mu.Unlock()
 	}
-	return s.gone.since(now.Add(-goneFor), connected)
+	return s.disconnected.since(now.Add(-disconnectedFor), connected)
 }
 
 // Reader is a connected proxy with what its configuration depends on.
@@ -158,14 +158,14 @@ func (s *Server) OnNews(f func()) { s.onNews = f }
 // Lacking sets what says more, for people, of a secret that a proxy asks for and nobody has brought. It is called before Run.
 func (s *Server) Lacking(f func(namespace, name string) string) { s.lacking = f }
 
-// Of proxies that are gone, the last maxGone are remembered, and told for goneFor.
+// Of proxies that are gone, the last maxDisconnected are remembered, and told for disconnectedFor.
 const (
-	maxGone = 64
-	goneFor = 15 * time.Minute
+	maxDisconnected = 64
+	disconnectedFor = 15 * time.Minute
 )
 
-// Gone is a proxy that has left and not come back.
-type Gone struct {
+// Disconnected is a proxy that has left and not come back.
+type Disconnected struct {
 	Node  string    `json:"node"`
 	Name  string    `json:"name"`    // the one in its ID, NAME.NAMESPACE
 	IP    string    `json:"address"` // the one in its ID
@@ -173,30 +173,30 @@ type Gone struct {
 	Cause string    `json:"cause"` // as in pilotlight's metric of resets: client, slow, refused, error
 }
 
-// departed are the proxies that have left last, the oldest first.
-type departed struct {
+// disconnectedProxies are the proxies that have left last, the oldest first.
+type disconnectedProxies struct {
 	mu  sync.Mutex
-	all []Gone
+	all []Disconnected
 }
 
-func (d *departed) add(g Gone) {
+func (d *disconnectedProxies) add(g Disconnected) {
 	if g.Node == "" {
 		return // it never said who it is
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.all = slices.DeleteFunc(d.all, func(o Gone) bool { return o.Node == g.Node })
-	if len(d.all) == maxGone {
+	d.all = slices.DeleteFunc(d.all, func(o Disconnected) bool { return o.Node == g.Node })
+	if len(d.all) == maxDisconnected {
 		d.all = slices.Delete(d.all, 0, 1)
 	}
 	d.all = append(d.all, g)
 }
 
 // since returns those that left after a time and are not among connected, by node, the newest first.
-func (d *departed) since(from time.Time, connected map[string]bool) []Gone {
+func (d *disconnectedProxies) since(from time.Time, connected map[string]bool) []Disconnected {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := []Gone{}
+	out := []Disconnected{}
 	for _, g := range slices.Backward(d.all) {
 		if g.At.After(from) && !connected[g.Node] {
 			if id, err := node.ParseID(g.Node); err == nil {
@@ -208,8 +208,8 @@ func (d *departed) since(from time.Time, connected map[string]bool) []Gone {
 	return out
 }
 
-// Behind returns those of the streams whose client has not accepted a route with a text, of a mesh that has something, with their nodes.
-func (s *Server) Behind(streams []int64, text string, has func(*model.Mesh) bool) map[int64]string {
+// Lagging returns those of the streams whose client has not accepted a route with a text, of a mesh that has something, with their nodes.
+func (s *Server) Lagging(streams []int64, text string, has func(*model.Mesh) bool) map[int64]string {
 	behind := map[int64]string{}
 	for _, st := range s.all() {
 		if slices.Contains(streams, st.number) && !st.accepted(text, has) {
@@ -224,7 +224,7 @@ func (st *stream) accepted(text string, has func(*model.Mesh) bool) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
-	case st.gone:
+	case st.ended:
 		return true // it is not there any more
 	case st.session == nil || !has(st.shown.Mesh) || !st.session.Reached():
 		return false

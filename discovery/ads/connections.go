@@ -26,37 +26,37 @@ type connections struct {
 	shed     func(net.Conn)           // called for each connection before it is closed for want of room
 
 	mu      sync.Mutex
-	open    []arrival // includes some that are closed; the oldest first
-	cleared int       // how many were open when the closed ones were taken out
+	open    []acceptedConn // includes some that are closed; the oldest first
+	cleared int            // how many were open when the closed ones were taken out
 }
 
-type arrival struct {
+type acceptedConn struct {
 	conn     net.Conn
 	listener net.Listener
 	from     netip.Prefix
 	at       time.Time
 }
 
-// entrance is a listener whose connections are listed.
-type entrance struct {
+// trackedListener is a listener whose connections are listed.
+type trackedListener struct {
 	net.Listener
 	all    *connections
 	shared bool // with HTTP/1.1
 }
 
-func (e *entrance) Accept() (net.Conn, error) {
+func (e *trackedListener) Accept() (net.Conn, error) {
 	conn, err := e.Listener.Accept()
 	if of, ok := conn.(syscall.Conn); ok && err == nil && e.shared {
-		conn = &deadlined{Conn: conn, Control: of}
+		conn = &detachableConn{Conn: conn, Control: of}
 	}
 	if err == nil {
-		e.all.add(arrival{conn, e, connlimit.SourceOf(addressOf(conn)), time.Now()})
+		e.all.add(acceptedConn{conn, e, connlimit.SourceOf(addressOf(conn)), time.Now()})
 	}
 	return conn, err
 }
 
 // add lists a connection. If there is no room, it closes one, perhaps this one.
-func (c *connections) add(a arrival) {
+func (c *connections) add(a acceptedConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = append(c.open, a)
@@ -64,7 +64,7 @@ func (c *connections) add(a arrival) {
 	if !full && len(c.open) <= 2*max(c.cleared, 32) {
 		return
 	}
-	c.open = slices.DeleteFunc(c.open, func(old arrival) bool { return old.closed(a.at) })
+	c.open = slices.DeleteFunc(c.open, func(old acceptedConn) bool { return old.closed(a.at) })
 	c.cleared = len(c.open)
 	if c.limit == 0 || len(c.open) <= c.limit {
 		return
@@ -82,7 +82,7 @@ func (c *connections) add(a arrival) {
 
 // closed reports whether a connection has ended. A connection without a file descriptor counts as ended after the time
 // limit of the handshake.
-func (a arrival) closed(now time.Time) bool {
+func (a acceptedConn) closed(now time.Time) bool {
 	if of, ok := a.conn.(syscall.Conn); ok {
 		raw, err := of.SyscallConn()
 		return err != nil || raw.Control(func(uintptr) {}) != nil
@@ -102,15 +102,15 @@ func (c *connections) closeAllBut(l net.Listener, used map[net.Conn]bool) {
 	}
 }
 
-// linked are credentials that remember the connection, so that one can be closed whose client reads nothing: ending the
+// trackedCredentials are credentials that remember the connection, so that one can be closed whose client reads nothing: ending the
 // stream would leave the connection and its goroutines. They also count the requests of the connection.
-type linked struct {
+type trackedCredentials struct {
 	credentials.TransportCredentials
 	intake  *intake.Budget
 	refused func(peer string, err error) // the handshake
 }
 
-func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (l trackedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		l.refused(raw.RemoteAddr().String(), err)
@@ -118,34 +118,34 @@ func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	}
 	secure, isTLS := info.(credentials.TLSInfo)
 	counted := l.intake.Wrap(conn, raw, addressOf(raw), isTLS && len(secure.State.VerifiedChains) > 0)
-	return counted.Pool(), link{info, raw, counted}, nil
+	return counted.Pool(), connInfo{info, raw, counted}, nil
 }
 
-func (l linked) Clone() credentials.TransportCredentials {
-	return linked{l.TransportCredentials.Clone(), l.intake, l.refused}
+func (l trackedCredentials) Clone() credentials.TransportCredentials {
+	return trackedCredentials{l.TransportCredentials.Clone(), l.intake, l.refused}
 }
 
-// link gives streams access to their connection.
-type link struct {
+// connInfo gives streams access to their connection.
+type connInfo struct {
 	credentials.AuthInfo // of the credentials, nil in plaintext
 	conn                 net.Conn
 	intake               *intake.Conn
 }
 
-func (l link) AuthType() string {
+func (l connInfo) AuthType() string {
 	if l.AuthInfo == nil {
 		return "plaintext"
 	}
 	return l.AuthInfo.AuthType()
 }
 
-func linkOf(ctx context.Context) link {
+func connInfoOf(ctx context.Context) connInfo {
 	if p, ok := peer.FromContext(ctx); ok {
-		if l, ok := p.AuthInfo.(link); ok {
+		if l, ok := p.AuthInfo.(connInfo); ok {
 			return l
 		}
 	}
-	return link{}
+	return connInfo{}
 }
 
 // plaintext are credentials that do nothing.

@@ -126,7 +126,7 @@ func (s *Server) cleanUp() {
 		s.current.Store(g.renew(s.names))
 		s.pushers.start(s.all())
 	}
-	s.viewers.forget()
+	s.viewLimiter.forget()
 }
 
 // readers returns the readers of all streams.

@@ -32,7 +32,7 @@ func (id identity) String() string {
 // shows which services a namespace may call, and one workload's certificate must not give access to another
 // namespace's. A namespace of a foreign trust domain is a different namespace, even under the same name.
 func authorize(ctx context.Context, namespace string, trustDomains []string) (identity, error) {
-	info, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo)
+	info, secure := connInfoOf(ctx).AuthInfo.(credentials.TLSInfo)
 	if !secure {
 		return identity{}, nil
 	}
@@ -99,7 +99,7 @@ func (st *stream) claim() error {
 	prove := st.prove
 	st.prove = nil
 	ctx := st.wire.Context()
-	at := linkOf(ctx)
+	at := connInfoOf(ctx)
 	info, secure := at.AuthInfo.(credentials.TLSInfo)
 	token := tokenOf(ctx)
 	if prove == nil || !secure || len(info.State.PeerCertificates) > 0 || token == "" {
@@ -143,7 +143,7 @@ func tokenOf(ctx context.Context) string {
 // pages do. In plaintext only programs on this host may read them; with mutual TLS a control plane, which has a
 // certificate of the root namespace.
 func (h *hub) maySeeObjects(ctx context.Context) error {
-	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
+	if _, secure := connInfoOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
 		settings := h.current.Load().Mesh.Settings()
 		_, err := authorize(ctx, settings.RootNamespace(), settings.TrustDomains())
 		return err
@@ -170,10 +170,10 @@ func MaySeeAll(mesh *model.Mesh, over tls.ConnectionState) error {
 // only, where the namespace of the certificate was checked already, unless the operator allows programs on this host to
 // request it in plaintext.
 func (h *hub) maySeeSecrets(ctx context.Context) error {
-	if h.vault.Load() == nil {
+	if h.secretResources.Load() == nil {
 		return status.Error(codes.Unimplemented, "secrets are not served: proxies read certificates from files")
 	}
-	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
+	if _, secure := connInfoOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
 		return nil
 	}
 	if !h.limits.PlaintextSecrets {

@@ -56,8 +56,8 @@ func (m *metrics) answered(k content.Kind, nacked bool) {
 	m.pushes.WithLabelValues(k.String(), "acked").Inc()
 }
 
-// scrape collects the metrics of a server.
-type scrape struct{ *Server }
+// collector collects the metrics of a server.
+type collector struct{ *Server }
 
 var (
 	connected    = prometheus.NewDesc("pilot_xds", "Connected proxies.", []string{"type", "version", "variant"}, nil)
@@ -72,10 +72,10 @@ var (
 )
 
 // Describe sends nothing: the metrics depend on the connected proxies.
-func (s scrape) Describe(chan<- *prometheus.Desc) {}
+func (s collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect counts the connected proxies at the time of the scrape.
-func (s scrape) Collect(out chan<- prometheus.Metric) {
+func (s collector) Collect(out chan<- prometheus.Metric) {
 	m := s.metrics
 	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.debounce, m.convergence, m.pushTime} {
 		c.Collect(out)
@@ -111,4 +111,4 @@ func (s scrape) Collect(out chan<- prometheus.Metric) {
 }
 
 // Metrics returns the server's metrics for Prometheus.
-func (s *Server) Metrics() prometheus.Collector { return scrape{s} }
+func (s *Server) Metrics() prometheus.Collector { return collector{s} }

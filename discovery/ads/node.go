@@ -46,8 +46,8 @@ func (st *stream) identify(r *protocol.Request) error {
 	own := content.Reader{View: xds.ViewOf(proxy), Account: id.account}
 	owner := id.owner(st.peer)
 	if own.Outbound.Locality == (model.Locality{}) {
-		st.place = &residence{claim: proxy.Claim(id.account), owner: owner}
-		own.Outbound.Locality, _ = st.place.find(shown.Mesh)
+		st.locality = &workloadLocality{claim: proxy.Claim(id.account), owner: owner}
+		own.Outbound.Locality, _ = st.locality.find(shown.Mesh)
 	}
 	if err := st.enter(owner, own.Outbound.In(shown.Mesh), st.hub.limits.ViewsPerIdentity); err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
@@ -70,10 +70,10 @@ func (st *stream) fault(g *generation) string {
 
 // enter counts the stream as one of a view, unless an identity has limit others already; 0 for no limit.
 func (st *stream) enter(owner string, view xds.Outbound, limit int) error {
-	if err := st.hub.viewers.enter(owner, view, limit); err != nil {
+	if err := st.hub.viewLimiter.enter(owner, view, limit); err != nil {
 		return err
 	}
-	st.leaves = func() { st.hub.viewers.leave(owner, view) }
+	st.leaves = func() { st.hub.viewLimiter.leave(owner, view) }
 	return nil
 }
 
@@ -110,30 +110,30 @@ func clipped(a model.Agent) model.Agent {
 // relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the
 // proxy's identity, but is never refused: the proxy does not choose it.
 func (st *stream) relocate() {
-	if st.place == nil {
+	if st.locality == nil {
 		return
 	}
-	now, looked := st.place.find(st.shown.Mesh)
+	now, looked := st.locality.find(st.shown.Mesh)
 	was := st.reader.Outbound.Locality
 	if !looked || now == was {
 		return
 	}
 	st.reader.Outbound.Locality = now
 	leave := st.leaves
-	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.Mesh), 0)
+	_ = st.enter(st.locality.owner, st.reader.Outbound.In(st.shown.Mesh), 0)
 	leave()
-	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
+	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.locality.source())
 }
 
-// residence finds the locality of a proxy whose node sends none: that of its own workload, which may come later, and move.
-type residence struct {
+// workloadLocality finds the locality of a proxy whose node sends none: that of its own workload, which may come later, and move.
+type workloadLocality struct {
 	claim     model.Claim
-	owner     string           // in viewers
+	owner     string           // in viewLimiter
 	residents *model.Residents // as they were looked up last
 }
 
 // find returns the locality in a mesh. It returns false if it cannot be another one than at the last call.
-func (p *residence) find(m *model.Mesh) (model.Locality, bool) {
+func (p *workloadLocality) find(m *model.Mesh) (model.Locality, bool) {
 	now := m.Residents(p.claim.Namespace)
 	if now == p.residents {
 		return model.Locality{}, false
@@ -143,8 +143,8 @@ func (p *residence) find(m *model.Mesh) (model.Locality, bool) {
 	return found, true
 }
 
-// source returns where the locality comes from, or why there is none; for no place, the node.
-func (p *residence) source() string {
+// source returns where the locality comes from, or why there is none; for no workload locality, the node.
+func (p *workloadLocality) source() string {
 	if p == nil {
 		return "node"
 	}
@@ -152,14 +152,14 @@ func (p *residence) source() string {
 	return source
 }
 
-// viewers limits how many different views the streams of one identity may need.
-type viewers struct {
+// viewLimiter limits how many different views the streams of one identity may need.
+type viewLimiter struct {
 	mu    sync.Mutex
 	views map[string]map[xds.Outbound]int // streams, by identity, then view
 }
 
 // enter counts a stream. A view that the identity has already is always allowed.
-func (v *viewers) enter(owner string, view xds.Outbound, limit int) error {
+func (v *viewLimiter) enter(owner string, view xds.Outbound, limit int) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	own := v.views[owner]
@@ -179,14 +179,14 @@ func (v *viewers) enter(owner string, view xds.Outbound, limit int) error {
 }
 
 // leave removes a stream that enter counted. The view is kept until forget, and still counts until then.
-func (v *viewers) leave(owner string, view xds.Outbound) {
+func (v *viewLimiter) leave(owner string, view xds.Outbound) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.views[owner][view]--
 }
 
 // forget drops the views that no stream has.
-func (v *viewers) forget() {
+func (v *viewLimiter) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for owner, own := range v.views {

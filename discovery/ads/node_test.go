@@ -232,14 +232,14 @@ func TestNodeMovesManyProxies(t *testing.T) {
 			t.Errorf("%d views are made, want one for each zone", rebuilt)
 		}
 		for _, st := range r.all() {
-			residents := st.place.residents
+			residents := st.locality.residents
 			near := *in.mesh.Service("near.com")
 			near.Endpoints = slices.Clone(near.Endpoints[:1])
 			with, ok := in.mesh.With([]*model.Service{&near}, nil)
 			if !ok || with.Residents("default") != residents || residents == nil {
 				t.Fatalf("residents differ after a change of an endpoint: %p and %p", with.Residents("default"), residents)
 			}
-			if _, looked := st.place.find(with); looked {
+			if _, looked := st.locality.find(with); looked {
 				t.Error("a proxy looks up its workload again though no workload changed")
 			}
 		}
@@ -260,9 +260,9 @@ func TestFoundLocalitiesCountAsViews(t *testing.T) {
 		in.pods("one 127.0.0.9 r/z2")
 		one.want("it moves", one.got(), "eds:"+adstest.Cluster("near"))
 		count := func() (used int) {
-			r.viewers.mu.Lock()
-			defer r.viewers.mu.Unlock()
-			for _, own := range r.viewers.views {
+			r.viewLimiter.mu.Lock()
+			defer r.viewLimiter.mu.Unlock()
+			for _, own := range r.viewLimiter.views {
 				for _, streams := range own {
 					if streams < 0 {
 						t.Error("a view has fewer streams than none")

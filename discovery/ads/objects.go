@@ -118,8 +118,8 @@ const unanswered = "core/v1alpha1/MeshConfig"
 
 // serveObjects serves a stream from its first request on, until its client leaves.
 func (st *stream) serveObjects(first *protocol.Request) error {
-	st.hub.reached(st.reached, st.list.setApart(st, true), time.Now()) // no push of resources waits for it
-	defer st.list.setApart(st, false)
+	st.hub.reached(st.reached, st.list.setControlPlane(st, true), time.Now()) // no push of resources waits for it
+	defer st.list.setControlPlane(st, false)
 	defer st.intake.Closed()
 	if st.variant != content.SotW || st.only != aggregated {
 		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")

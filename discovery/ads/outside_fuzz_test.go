@@ -85,7 +85,7 @@ func FuzzStream(f *testing.F) {
 		s.Push(namingSecrets("secret", "other"), model.Change{})
 		address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 		counted := s.intake.Wrap(nil, nil, address.AddrPort().Addr(), false)
-		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: address, AuthInfo: link{intake: counted}})
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: address, AuthInfo: connInfo{intake: counted}})
 		for v := range content.Variants {
 			var says [][]byte
 			say := func(m proto.Message) {

@@ -19,12 +19,12 @@ func (st *stream) refresh() {
 	}
 	st.shown, st.asksMore = newest, false
 	st.relocate()
-	st.session.Renew(st.shown.Snapshot(st.reader), st.shown.Share, st.hub.world(st.shown))
+	st.session.Renew(st.shown.Snapshot(st.reader), st.shown.Share, st.hub.meshState(st.shown))
 }
 
 // reach records the time when Envoy has answered for all of a generation.
 func (st *stream) reach(now time.Time) {
-	if st.shown.number > st.reached && !st.gone && st.session.Reached() {
+	if st.shown.number > st.reached && !st.ended && st.session.Reached() {
 		st.span.End(trace.WithTimestamp(now))
 		st.hub.reached(st.reached, st.shown.number, now)
 		st.reached, st.at = st.shown.number, now
@@ -41,13 +41,13 @@ func (st *stream) push(now time.Time) []protocol.Response {
 func (st *stream) pushIdle(now time.Time) (idle bool, responses []protocol.Response) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.session == nil || st.gone {
+	if st.session == nil || st.ended {
 		return true, nil // its first request gets the newest
 	}
 	idle = st.session.Idle()
 	st.refresh()
 	responses = st.session.Flush(now)
-	st.tellWait(now)
+	st.logWait(now)
 	st.reach(now)
 	st.arm(now)
 	return idle, responses

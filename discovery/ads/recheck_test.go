@@ -85,7 +85,7 @@ func TestPushWhileAnotherIsSent(t *testing.T) {
 				st := newStream(&r.hub, r.Server, stuckWire{took: make(chan content.Kind)}, content.SotW, aggregated)
 				st.session, st.reader = p, content.Reader{View: adstest.View(t, "127.0.0.9")}
 				r.mu.Lock()
-				r.streams[st] = true
+				r.proxies[st] = true
 				r.mu.Unlock()
 				if test.first != nil {
 					r.push(test.first)
@@ -110,7 +110,7 @@ func TestPushWhileAnotherIsSent(t *testing.T) {
 				}
 				synctest.Wait()
 				r.mu.Lock()
-				delete(r.streams, st)
+				delete(r.proxies, st)
 				r.mu.Unlock()
 			})
 		})

@@ -96,7 +96,7 @@ func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([
 	if err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	st.tellWait(now)
+	st.logWait(now)
 	if nack != nil || waited && !st.session.WaitsStill(k, responses) {
 		st.hub.metrics.answered(k, nack != nil)
 		st.traceAnswer(k, nack, now)
@@ -106,8 +106,8 @@ func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([
 	}
 	st.reach(now)
 	st.arm(now)
-	if !st.told {
-		st.told = true
+	if !st.announced {
+		st.announced = true
 		st.hub.onNews()
 		st.hub.changed()
 	}
@@ -200,12 +200,12 @@ func (st *stream) answerKept() error {
 	st.mu.Lock()
 	g := st.hub.current.Load()
 	st.shown = g
-	st.relocate() // its place may have changed since the first request
+	st.relocate() // its locality may have changed since the first request
 	own := st.reader
 	st.mu.Unlock()
 	first := g.Snapshot(own) // this may take seconds, in which pages that show the stream must not wait
 	st.mu.Lock()
-	st.session = protocol.New(st.variant, first, g.Share, st.hub.world(g))
+	st.session = protocol.New(st.variant, first, g.Share, st.hub.meshState(g))
 	st.mu.Unlock()
 	for {
 		next, more := st.nextKept()

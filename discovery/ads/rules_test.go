@@ -493,7 +493,7 @@ func TestRule26NackWithChurn(t *testing.T) {
 				t.Fatalf("change %d: %d responses: %q", i, n, got)
 			}
 		}
-		for st := range r.streams {
+		for st := range r.proxies {
 			if sent := st.session.Sent()[content.CDS]; sent.Size() != 3 || sent.Find("a") == nil || sent.Find("c19") == nil {
 				t.Errorf("%d clusters, want a, to which the accepted listener may lead, b and c19", sent.Size())
 			}

@@ -14,8 +14,8 @@ import (
 func (s *Server) SetSecrets(all secret.Set) {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
-	v, changed := s.vault.Load().Next(all)
-	s.vault.Store(v)
+	v, changed := s.secretResources.Load().Next(all)
+	s.secretResources.Store(v)
 	s.secrets.Store(&all)
 	if g := s.current.Load(); g != nil && len(changed) > 0 {
 		s.push(g.Mesh, model.Change{Since: time.Now(), Keys: changed, Count: len(changed)})

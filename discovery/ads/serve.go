@@ -38,17 +38,17 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 	within := ctx
 	ctx, cancel := context.WithCancel(within)
 	defer cancel()
-	port, isShared := secure.(shared)
+	port, isShared := secure.(httpCredentials)
 	if !isShared {
 		port.own = &Own{}
 	}
-	l := &entrance{listener, &s.connections, isShared}
-	server := grpc.NewServer(s.limits.options(linked{secure, s.intake, s.refuse})...)
+	l := &trackedListener{listener, &s.connections, isShared}
+	server := grpc.NewServer(s.limits.options(trackedCredentials{secure, s.intake, s.refuse})...)
 	for _, desc := range services() {
-		server.RegisterService(desc, door{s, l, port.own.Prove, ctx.Done()})
+		server.RegisterService(desc, discoveryService{s, l, port.own.Prove, ctx.Done()})
 	}
 	if port.own.Sign != nil {
-		security.RegisterIstioCertificateServiceServer(server, signing{Server: s, sign: port.own.Sign})
+		security.RegisterIstioCertificateServiceServer(server, certificateService{Server: s, sign: port.own.Sign})
 	}
 	var running sync.WaitGroup
 	for range pusherCount {
@@ -105,8 +105,8 @@ func (s *Server) cutIncomplete(ctx context.Context) {
 	}
 }
 
-// door accepts the streams of one listener.
-type door struct {
+// discoveryService accepts the streams of one listener.
+type discoveryService struct {
 	*Server
 	listener net.Listener
 	prove    prover // nil where only certificates prove
@@ -114,7 +114,7 @@ type door struct {
 }
 
 // open admits a stream.
-func (d door) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*stream, error) {
+func (d discoveryService) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*stream, error) {
 	if d.current.Load() == nil {
 		d.metrics.refused.WithLabelValues("not synced").Inc()
 		return nil, status.Error(codes.Unavailable, "not synced yet")
@@ -136,8 +136,8 @@ func (d door) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*
 	return st, nil
 }
 
-// ours is the handler of the streams of all services.
-type ours interface {
+// streamHandler is the handler of the streams of all services.
+type streamHandler interface {
 	open(w grpc.ServerStream, v content.Variant, only content.Kind) (*stream, error)
 }
 
@@ -165,7 +165,7 @@ func describeService(name, what string, only content.Kind) *grpc.ServiceDesc {
 		return grpc.StreamDesc{
 			StreamName: method + what, ServerStreams: true, ClientStreams: true,
 			Handler: func(server any, w grpc.ServerStream) error {
-				st, err := server.(ours).open(w, v, only)
+				st, err := server.(streamHandler).open(w, v, only)
 				if err != nil {
 					return err
 				}
@@ -174,7 +174,7 @@ func describeService(name, what string, only content.Kind) *grpc.ServiceDesc {
 		}
 	}
 	return &grpc.ServiceDesc{
-		ServiceName: name, HandlerType: (*ours)(nil),
+		ServiceName: name, HandlerType: (*streamHandler)(nil),
 		Streams: []grpc.StreamDesc{stream("Stream", content.SotW), stream("Delta", content.Delta)},
 	}
 }

@@ -22,7 +22,7 @@ import (
 // Server serves the newest mesh to every Envoy that connects.
 type Server struct {
 	hub
-	crowd
+	openStreams
 	rate   *rate
 	tracer trace.Tracer // nil for none
 
@@ -31,23 +31,23 @@ type Server struct {
 	greedyLogged atomic.Pointer[time.Time] // the same, for its requests
 	pushing      sync.Mutex                // held while the next generation is made
 
-	gone        departed
-	pushers     pushers
-	connections connections
-	intake      *intake.Budget
+	disconnected disconnectedProxies
+	pushers      pushers
+	connections  connections
+	intake       *intake.Budget
 }
 
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
-		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}, lacking: func(string, string) string { return "" }, changed: func() {}},
-		crowd: crowd{streams: map[*stream]bool{}, apart: map[*stream]bool{}},
-		rate:  newRate(limits.StreamsPerSecond), pushers: newPushers(),
+		hub:         hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}, lacking: func(string, string) string { return "" }, changed: func() {}},
+		openStreams: openStreams{proxies: map[*stream]bool{}, controlPlanes: map[*stream]bool{}},
+		rate:        newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
 	s.intake = intake.New(limits.MaxRequest, s.cutGreedy)
 	s.connections = connections{
 		limit: limits.Connections, shed: s.shed,
-		streamed: func() map[net.Conn]bool { return connectionsOf(s.everyone()) },
+		streamed: func() map[net.Conn]bool { return connectionsOf(s.withControlPlanes()) },
 	}
 	return s
 }
@@ -82,7 +82,7 @@ func (s *Server) push(m *model.Mesh, c model.Change) {
 		s.metrics.debounce.Observe(collected.Sub(c.Since).Seconds())
 	}
 	g := s.current.Load().follow(m, c, s.names)
-	if v := s.vault.Load(); v != nil {
+	if v := s.secretResources.Load(); v != nil {
 		g.Secrets = v
 	}
 	g.Span = spanOf(s.tracer, g, collected)
@@ -92,7 +92,7 @@ func (s *Server) push(m *model.Mesh, c model.Change) {
 func (s *Server) publish(g *generation) {
 	s.mu.Lock()
 	s.current.Store(g)
-	s.history.begin(g, len(s.streams), time.Now())
+	s.history.begin(g, len(s.proxies), time.Now())
 	s.mu.Unlock()
 	s.objects.wake()
 	s.pushers.start(s.all())
@@ -127,19 +127,19 @@ func (s *Server) Trace(t trace.TracerProvider) { s.tracer = t.Tracer(content.Sco
 
 // hub is what all streams of a server share.
 type hub struct {
-	limits  Limits
-	log     *slog.Logger
-	names   *content.Interner
-	current atomic.Pointer[generation]      // nil before the first Push
-	vault   atomic.Pointer[content.Secrets] // nil for none
-	secrets atomic.Pointer[secret.Set]      // those in the vault
-	viewers viewers
-	objects objects
-	history history
-	metrics *metrics
-	onNews  func()                              // see OnNews
-	changed func()                              // see OnChange
-	lacking func(namespace, name string) string // see Lacking
+	limits          Limits
+	log             *slog.Logger
+	names           *content.Interner
+	current         atomic.Pointer[generation]      // nil before the first Push
+	secretResources atomic.Pointer[content.Secrets] // nil for none
+	secrets         atomic.Pointer[secret.Set]      // those in the vault
+	viewLimiter     viewLimiter
+	objects         objects
+	history         history
+	metrics         *metrics
+	onNews          func()                              // see OnNews
+	changed         func()                              // see OnChange
+	lacking         func(namespace, name string) string // see Lacking
 
 	streamed atomic.Int64 // streams that were opened
 
@@ -164,16 +164,16 @@ func (h *hub) reached(from, to int64, now time.Time) {
 	}
 }
 
-// crowd is the streams that are open.
-type crowd struct {
-	mu      sync.Mutex
-	streams map[*stream]bool
-	apart   map[*stream]bool // streams that request objects
+// openStreams is the streams that are open.
+type openStreams struct {
+	mu            sync.Mutex
+	proxies       map[*stream]bool
+	controlPlanes map[*stream]bool // streams that request objects
 }
 
 // refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
 // counts once.
-func (c *crowd) refused() (count [content.Kinds]int) {
+func (c *openStreams) refused() (count [content.Kinds]int) {
 	seen := map[content.ResourceID]bool{}
 	for _, st := range c.all() {
 		st.mu.Lock()
@@ -193,31 +193,31 @@ func (c *crowd) refused() (count [content.Kinds]int) {
 	return count
 }
 
-func (c *crowd) all() []*stream {
+func (c *openStreams) all() []*stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	streams := make([]*stream, 0, len(c.streams))
-	for st := range c.streams {
+	streams := make([]*stream, 0, len(c.proxies))
+	for st := range c.proxies {
 		streams = append(streams, st)
 	}
 	return streams
 }
 
-// everyone returns the streams of proxies and of control planes.
-func (c *crowd) everyone() []*stream {
+// withControlPlanes returns the streams of proxies and of control planes.
+func (c *openStreams) withControlPlanes() []*stream {
 	all := c.all()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.AppendSeq(all, maps.Keys(c.apart))
+	return slices.AppendSeq(all, maps.Keys(c.controlPlanes))
 }
 
-// setApart adds a stream to those that request objects, or removes it. It returns the newest generation, which is not one of those that come later.
-func (c *crowd) setApart(st *stream, apart bool) (newest int64) {
+// setControlPlane adds a stream to those that request objects, or removes it. It returns the newest generation, which is not one of those that come later.
+func (c *openStreams) setControlPlane(st *stream, apart bool) (newest int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.streams, st)
-	if delete(c.apart, st); apart {
-		c.apart[st] = true
+	delete(c.proxies, st)
+	if delete(c.controlPlanes, st); apart {
+		c.controlPlanes[st] = true
 	}
 	return st.hub.current.Load().number
 }
@@ -225,7 +225,7 @@ func (c *crowd) setApart(st *stream, apart bool) (newest int64) {
 func connectionsOf(streams []*stream) map[net.Conn]bool {
 	used := make(map[net.Conn]bool, len(streams))
 	for _, st := range streams {
-		used[linkOf(st.wire.Context()).conn] = true
+		used[connInfoOf(st.wire.Context()).conn] = true
 	}
 	return used
 }

@@ -28,9 +28,9 @@ const maxUnknownTypes = 8
 // maxWithheld is how many secrets that it does not get are logged for one stream.
 const maxWithheld = 32
 
-// list is the list of the open streams.
-type list interface {
-	setApart(st *stream, apart bool) (newest int64)
+// streamList is the list of the open streams.
+type streamList interface {
+	setControlPlane(st *stream, apart bool) (newest int64)
 	remove(st *stream, err error) error
 }
 
@@ -38,8 +38,8 @@ type list interface {
 // one at a time.
 type stream struct {
 	hub       *hub
-	number    int64 // of the stream among all
-	list      list  // that it is on
+	number    int64      // of the stream among all
+	list      streamList // that it is on
 	log       *slog.Logger
 	wire      grpc.ServerStream
 	variant   content.Variant
@@ -57,8 +57,8 @@ type stream struct {
 	mu        sync.Mutex // held while the session is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    content.Reader
-	proven    identity   // by its certificate or its token
-	place     *residence // nil if the node sent a locality
+	proven    identity          // by its certificate or its token
+	locality  *workloadLocality // nil if the node sent a locality
 	admission admission
 	session   *protocol.Session // nil until the view is made
 	unknown   map[string]bool
@@ -69,22 +69,22 @@ type stream struct {
 	agent     model.Agent
 	shown     *generation
 	asksMore  bool        // the reader has changed since
-	told      bool        // the server knows that the proxy has connected: see OnNews
+	announced bool        // the server knows that the proxy has connected: see OnNews
 	waits     bool        // the log has told that it would lose most of its clusters
 	reached   int64       // the generation that Envoy has completely
 	at        time.Time   // since when
 	alarm     *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first
 	cut       bool        // the connection was closed for being slow
-	gone      bool        // the stream has ended
+	ended     bool        // the stream has ended
 
 	span   trace.Span // of this proxy in the push of a generation; held: sending
 	traced int64      // that generation
 }
 
-func newStream(h *hub, on list, w grpc.ServerStream, v content.Variant, only content.Kind) *stream {
+func newStream(h *hub, on streamList, w grpc.ServerStream, v content.Variant, only content.Kind) *stream {
 	return &stream{
 		hub: h, number: h.streamed.Add(1), list: on, log: h.log, wire: w, variant: v, only: only,
-		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: content.Silent(),
+		peer: peerOf(w.Context()), connected: time.Now(), intake: connInfoOf(w.Context()).intake, span: content.Silent(),
 	}
 }
 
@@ -119,7 +119,7 @@ func (st *stream) cutIfSlow(now time.Time, limit time.Duration) {
 
 // close closes the connection: a stream alone cannot be ended while it waits to receive or to send.
 func (st *stream) close() {
-	if conn := linkOf(st.wire.Context()).conn; conn != nil {
+	if conn := connInfoOf(st.wire.Context()).conn; conn != nil {
 		_ = conn.Close() // gRPC closes it again
 	}
 }
@@ -132,7 +132,7 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 	defer st.sending.Unlock()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.gone = true
+	st.ended = true
 	if st.leaves != nil {
 		st.leaves()
 	}
@@ -241,12 +241,12 @@ func (s *Server) remove(st *stream, err error) error {
 	st.intake.Closed()
 	reached, cause := st.leave(err) // a client that does not read may block this; the stream is still listed meanwhile
 	s.mu.Lock()
-	delete(s.streams, st)
+	delete(s.proxies, st)
 	newest := s.current.Load().number
 	s.mu.Unlock()
 	s.reached(reached, newest, time.Now())
 	s.metrics.resets.WithLabelValues(cause).Inc()
-	s.gone.add(Gone{Node: st.node, At: time.Now(), Cause: cause})
+	s.disconnected.add(Disconnected{Node: st.node, At: time.Now(), Cause: cause})
 	s.changed()
 	return err
 }
@@ -255,5 +255,5 @@ func (s *Server) add(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.reached = s.current.Load().number // older generations do not wait for this stream
-	s.streams[st] = true
+	s.proxies[st] = true
 }

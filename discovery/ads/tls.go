@@ -52,7 +52,7 @@ type TLS struct {
 	own     *Own       // nil for none
 	reading sync.Mutex // what is read last is used
 	current atomic.Pointer[tls.Config]
-	known   known
+	agents  agentCertificates
 }
 
 // NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a certificate then,
@@ -101,7 +101,7 @@ func (t *TLS) credentials() credentials.TransportCredentials {
 	if t.own == nil {
 		return credentials.NewTLS(config)
 	}
-	return shared{credentials.NewTLS(config), config, t.own}
+	return httpCredentials{credentials.NewTLS(config), config, t.own}
 }
 
 // admitting returns a configuration for a connection: it decides whether the certificate counts.
@@ -110,7 +110,7 @@ func (t *TLS) admitting(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		return nil, fmt.Errorf("%w: it offers the protocol %s, so a proxy of the mesh opened it for its client", errCaller, protocol)
 	}
 	agent, stream := binding.Agents(hello.SupportedProtos), slices.Contains(hello.SupportedProtos, binding.HTTP2)
-	if conn, ok := hello.Conn.(*arrived); ok {
+	if conn, ok := hello.Conn.(*helloConn); ok {
 		conn.agent = agent
 	}
 	config := t.current.Load().Clone()
@@ -119,9 +119,9 @@ func (t *TLS) admitting(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			return nil
 		}
 		if stream && !binding.Marked(state.PeerCertificates[0]) { // an operator may use the certificate of a command in a browser too
-			t.known.add(state.PeerCertificates[0], time.Now())
+			t.agents.add(state.PeerCertificates[0], time.Now())
 		}
-		return t.known.admit(state.PeerCertificates[0], agent, t.own == nil || t.own.Foreign)
+		return t.agents.admit(state.PeerCertificates[0], agent, t.own == nil || t.own.Foreign)
 	}
 	return config, nil
 }
@@ -129,8 +129,8 @@ func (t *TLS) admitting(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 // A route can lead strangers through a gateway's Envoy to this port, and that Envoy shows the gateway's certificate. So the port
 // distinguishes agents' connections from those of Envoys and of other programs, see package binding.
 
-// arrived is the connection below one of TLS, with what its ClientHello shows.
-type arrived struct {
+// helloConn is the connection below one of TLS, with what its ClientHello shows.
+type helloConn struct {
 	net.Conn
 	agent bool
 }
@@ -141,7 +141,7 @@ func OfAgent(conn net.Conn) bool {
 	if !ok {
 		return false
 	}
-	below, ok := secure.NetConn().(*arrived)
+	below, ok := secure.NetConn().(*helloConn)
 	return ok && below.agent
 }
 
@@ -151,14 +151,14 @@ var errCaller = errors.New("not opened by an agent")
 // maxKnown bounds the certificates that are remembered, 100 bytes each. Each is valid here, so they are of agents.
 const maxKnown = 100_000
 
-// known are the certificates without the extension that agents have shown on a stream: those of files.
-type known struct {
+// agentCertificates are the certificates without the extension that agents have shown on a stream: those of files.
+type agentCertificates struct {
 	mu    sync.Mutex
 	until map[[sha256.Size]byte]time.Time
 }
 
 // admit returns an error unless the certificate counts on a connection. foreign admits those that no agent has requested or shown.
-func (k *known) admit(leaf *x509.Certificate, agent, foreign bool) error {
+func (k *agentCertificates) admit(leaf *x509.Certificate, agent, foreign bool) error {
 	switch {
 	case agent:
 		return nil
@@ -172,14 +172,14 @@ func (k *known) admit(leaf *x509.Certificate, agent, foreign bool) error {
 	}
 }
 
-func (k *known) has(leaf *x509.Certificate) bool {
+func (k *agentCertificates) has(leaf *x509.Certificate) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, found := k.until[sha256.Sum256(leaf.Raw)]
 	return found
 }
 
-func (k *known) add(leaf *x509.Certificate, now time.Time) {
+func (k *agentCertificates) add(leaf *x509.Certificate, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.until == nil {
@@ -204,11 +204,11 @@ func identityText(leaf *x509.Certificate) string {
 	return fmt.Sprintf("%q", leaf.Subject)
 }
 
-// shared are credentials of a port that has HTTP/1.1 beside gRPC: the protocol that TLS negotiates decides.
+// httpCredentials are credentials of a port that has HTTP/1.1 beside gRPC: the protocol that TLS negotiates decides.
 //
 //	handshake ─┬─ h2 ─────────────▶ gRPC
 //	           └─ http/1.1, none ─▶ web
-type shared struct {
+type httpCredentials struct {
 	credentials.TransportCredentials
 	config *tls.Config
 	own    *Own
@@ -216,13 +216,13 @@ type shared struct {
 
 // ServerHandshake is called with a deadline on the connection. gRPC takes the deadline back when it returns, which must not
 // change the deadlines of a connection that web has.
-func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (s httpCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	inner := raw
-	own, isOwn := raw.(*deadlined)
+	own, isOwn := raw.(*detachableConn)
 	if isOwn {
 		inner = own.Conn
 	}
-	conn := tls.Server(&arrived{Conn: inner}, s.config)
+	conn := tls.Server(&helloConn{Conn: inner}, s.config)
 	if err := conn.Handshake(); err != nil {
 		_ = inner.Close()
 		return nil, nil, err
@@ -232,7 +232,7 @@ func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		return conn, credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
 	}
 	if isOwn {
-		own.gone.Store(true)
+		own.detached.Store(true)
 	}
 	if err := inner.SetDeadline(time.Time{}); err != nil {
 		_ = inner.Close()
@@ -242,23 +242,23 @@ func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	return nil, nil, credentials.ErrConnDispatched
 }
 
-func (s shared) Clone() credentials.TransportCredentials {
-	return shared{s.TransportCredentials.Clone(), s.config.Clone(), s.own}
+func (s httpCredentials) Clone() credentials.TransportCredentials {
+	return httpCredentials{s.TransportCredentials.Clone(), s.config.Clone(), s.own}
 }
 
-// deadlined is an accepted connection whose deadlines are no longer those of gRPC once it has gone elsewhere.
-type deadlined struct {
+// detachableConn is an accepted connection whose deadlines are no longer those of gRPC once it has gone elsewhere.
+type detachableConn struct {
 	net.Conn
-	Control syscall.Conn // the same connection
-	gone    atomic.Bool
+	Control  syscall.Conn // the same connection
+	detached atomic.Bool
 }
 
-func (d *deadlined) SetDeadline(t time.Time) error {
-	if d.gone.Load() {
+func (d *detachableConn) SetDeadline(t time.Time) error {
+	if d.detached.Load() {
 		return nil
 	}
 	return d.Conn.SetDeadline(t)
 }
 
-// SyscallConn shows whether the connection is closed: see arrival.closed.
-func (d *deadlined) SyscallConn() (syscall.RawConn, error) { return d.Control.SyscallConn() }
+// SyscallConn shows whether the connection is closed: see acceptedConn.closed.
+func (d *detachableConn) SyscallConn() (syscall.RawConn, error) { return d.Control.SyscallConn() }

@@ -111,7 +111,7 @@ func TestCallersOfTheSecurePort(t *testing.T) {
 // What agents have shown is bounded, and expired certificates make room.
 func TestShownCertificatesAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	k := &known{}
+	k := &agentCertificates{}
 	leaf := func(n int, until time.Time) *x509.Certificate {
 		return &x509.Certificate{Raw: []byte{byte(n), byte(n >> 8), byte(n >> 16)}, NotAfter: until}
 	}
@@ -243,25 +243,25 @@ func TestADeadlineOfGRPCDoesNotReachHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	e := &entrance{l, &connections{}, true}
+	e := &trackedListener{l, &connections{}, true}
 	conn, err := e.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	own := conn.(*deadlined)
-	own.gone.Store(true)
+	own := conn.(*detachableConn)
+	own.detached.Store(true)
 	if err := errors.Join(own.Conn.SetDeadline(time.Now().Add(-time.Second)), own.SetDeadline(time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := own.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v, want the deadline of HTTP", err)
 	}
-	if (arrival{conn: conn}).closed(time.Now()) {
+	if (acceptedConn{conn: conn}).closed(time.Now()) {
 		t.Error("it counts as closed")
 	}
 	_ = conn.Close()
-	if !(arrival{conn: conn}).closed(time.Now()) {
+	if !(acceptedConn{conn: conn}).closed(time.Now()) {
 		t.Error("it does not count as closed")
 	}
 }

@@ -14,14 +14,14 @@ import (
 // ReleaseOfProxies is the name under which clients that would lose most of their clusters are released, as if it were a source.
 const ReleaseOfProxies = "proxies"
 
-// world returns what sessions know of a generation besides its resources.
-func (h *hub) world(g *generation) protocol.MeshState {
+// meshState returns what sessions know of a generation besides its resources.
+func (h *hub) meshState(g *generation) protocol.MeshState {
 	return protocol.MeshState{Lacks: len(g.Mesh.Lacks) > 0, Forgone: g.Mesh.Forgone, Wipe: h.limits.Wipe}
 }
 
-// tellWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at once. Held:
+// logWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at once. Held:
 // st.mu.
-func (st *stream) tellWait(now time.Time) {
+func (st *stream) logWait(now time.Time) {
 	wait := st.session.Wait()
 	was := st.waits
 	if st.waits = wait.Waits() && !wait.Until.IsZero(); !st.waits || was {
@@ -48,7 +48,7 @@ func reasonOf(w protocol.Wait) string {
 }
 
 // waits returns the clients that wait, ordered by node.
-func (c *crowd) waits() (out []Client) {
+func (c *openStreams) waits() (out []Client) {
 	for _, st := range c.all() {
 		st.mu.Lock()
 		if st.session != nil && st.session.Wait().Waits() {
@@ -61,7 +61,7 @@ func (c *crowd) waits() (out []Client) {
 }
 
 // waiting counts them by reason.
-func (c *crowd) waiting() map[string]int {
+func (c *openStreams) waiting() map[string]int {
 	count := map[string]int{forSource: 0, forRemoval: 0}
 	for _, w := range c.waits() {
 		count[reasonOf(w.Waits)]++

@@ -242,7 +242,7 @@ func wrongs(f Facts) (out []Wrong) {
 				c.Until.UTC().Format(time.RFC3339))
 		}
 	}
-	for _, g := range f.Gone { // one whose workload is gone too has nothing to do here any more
+	for _, g := range f.Disconnected { // one whose workload is gone too has nothing to do here any more
 		if ip, err := netip.ParseAddr(g.IP); err == nil && f.Mesh != nil && len(f.Mesh.ServicesAt(ip.Unmap())) > 0 {
 			add("gone", "%s is gone since %s, and services still have an endpoint at %s", g.Name, g.At.UTC().Format(time.RFC3339), ip)
 		}
@@ -264,7 +264,7 @@ type Facts struct {
 	Mesh         *model.Mesh // nil before the first
 	Proxies      []proxystatus.Proxy
 	Callers      []model.Proxy
-	Gone         []ads.Gone
+	Disconnected []ads.Disconnected
 	Notes        []model.Note
 	Faults       []string // of sources and other parts: a line for each
 	Pushes       []ads.Push

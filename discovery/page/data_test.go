@@ -67,8 +67,8 @@ func TestWrong(t *testing.T) {
 			used("short-acme", start.Add(-4*day), start.Add(2*day), 1), // of six days, renewed when two are left
 			used("short-acme-late", start.Add(-5*day), start.Add(day), 1),
 		},
-		Gone:  []ads.Gone{{Name: "web.shop", IP: "10.0.0.1", At: start}, {Name: "with its workload", IP: "10.0.0.77", At: start}, {Name: "odd", IP: "x"}},
-		Notes: []model.Note{{Code: model.OldEnvoy, Meta: model.Meta{Kind: "Proxy", Namespace: "shop", Name: "old"}, Message: "it is old"}},
+		Disconnected: []ads.Disconnected{{Name: "web.shop", IP: "10.0.0.1", At: start}, {Name: "with its workload", IP: "10.0.0.77", At: start}, {Name: "odd", IP: "x"}},
+		Notes:        []model.Note{{Code: model.OldEnvoy, Meta: model.Meta{Kind: "Proxy", Namespace: "shop", Name: "old"}, Message: "it is old"}},
 	}
 	var got []string
 	for _, w := range Of(f, "", "").Wrong.Rows {

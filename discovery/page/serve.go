@@ -24,7 +24,7 @@ import (
 const (
 	maxReaders = 16                     // of events
 	pause      = 200 * time.Millisecond // between two events of one reader
-	beat       = 2 * time.Second        // between two looks for faults that nobody rings for
+	beat       = 2 * time.Second        // between two looks for faults without a notification
 	sendLimit  = 5 * time.Second        // for a reader to take an event
 )
 
@@ -39,19 +39,19 @@ var static embed.FS
 
 // Page serves the page. Its functions are called from any goroutine.
 type Page struct {
-	Bell   *Bell
-	Facts  func() Facts
-	Faults func() []string // as in Facts; told at each beat, for they change without a ring
+	Notifier *Notifier
+	Facts    func() Facts
+	Faults   func() []string // as in Facts; told at each beat, for they change without a notification
 
-	readers readers
+	readers eventStreams
 	turn    chan struct{}
 	ended   chan struct{}
 }
 
 // New returns a Page.
-func New(bell *Bell, facts func() Facts, faults func() []string) *Page {
+func New(bell *Notifier, facts func() Facts, faults func() []string) *Page {
 	return &Page{
-		Bell: bell, Facts: facts, Faults: faults, turn: make(chan struct{}, 1), ended: make(chan struct{}),
+		Notifier: bell, Facts: facts, Faults: faults, turn: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
 
@@ -148,7 +148,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 		_, err := io.WriteString(w, text)
 		return err == nil && control.Flush() == nil
 	}
-	next := p.Bell.Next()
+	next := p.Notifier.Next()
 	for ok := send("retry: 1000\n" + changed); ok; {
 		select {
 		case <-ctx.Done():
@@ -158,7 +158,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(beat):
 			ok = send("event: beat\ndata: " + digest(p.Faults()) + "\n\n")
 		case <-next:
-			next = p.Bell.Next() // before the event: what changes while it is sent is told by the next one
+			next = p.Notifier.Next() // before the event: what changes while it is sent is told by the next one
 			ok = send(changed)
 			select {
 			case <-ctx.Done():
@@ -171,9 +171,9 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readers are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of
+// eventStreams are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of
 // the source with the most of them ends, as package connlimit says. Its browser opens another one a second later.
-type readers struct {
+type eventStreams struct {
 	mu   sync.Mutex
 	open []*browser
 }
@@ -184,7 +184,7 @@ type browser struct {
 }
 
 // enter adds a reader from an address, host:port. The context is done when it has to leave.
-func (r *readers) enter(ctx context.Context, address string) (*browser, context.Context) {
+func (r *eventStreams) enter(ctx context.Context, address string) (*browser, context.Context) {
 	from, _ := netip.ParseAddrPort(address) // of a Unix socket there is none: they are one source
 	next := &browser{source: connlimit.SourceOf(from.Addr().Unmap())}
 	r.mu.Lock()
@@ -204,35 +204,35 @@ func (r *readers) enter(ctx context.Context, address string) (*browser, context.
 }
 
 // exit removes a reader that has ended.
-func (r *readers) exit(who *browser) {
+func (r *eventStreams) exit(who *browser) {
 	who.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = slices.DeleteFunc(r.open, func(o *browser) bool { return o == who })
 }
 
-// Bell tells everybody who waits that something has changed. The zero value is ready.
-type Bell struct {
-	mu   sync.Mutex
-	rung chan struct{} // nil while nobody waits
+// Notifier tells everybody who waits that something has changed. The zero value is ready.
+type Notifier struct {
+	mu       sync.Mutex
+	notified chan struct{} // nil while nobody waits
 }
 
-// Ring wakes who waits. It returns at once.
-func (b *Bell) Ring() {
+// Notify wakes who waits. It returns at once.
+func (b *Notifier) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.rung != nil {
-		close(b.rung)
-		b.rung = nil
+	if b.notified != nil {
+		close(b.notified)
+		b.notified = nil
 	}
 }
 
-// Next is closed at the next Ring.
-func (b *Bell) Next() <-chan struct{} {
+// Next is closed at the next Notify.
+func (b *Notifier) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.rung == nil {
-		b.rung = make(chan struct{})
+	if b.notified == nil {
+		b.notified = make(chan struct{})
 	}
-	return b.rung
+	return b.notified
 }

@@ -28,7 +28,7 @@ func none() []string { return nil }
 // The page asks for nothing elsewhere, and all of it with the data of 1,000 services and 1,000 proxies is small.
 func TestPage(t *testing.T) {
 	facts := thousand()
-	p := New(&Bell{}, func() Facts { return facts }, none)
+	p := New(&Notifier{}, func() Facts { return facts }, none)
 	plain, packed := 0, 0
 	for path, want := range map[string]string{
 		"/": "text/html", "/page/page.js": "text/javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml", "/page/data?q=&host=": "application/json",
@@ -80,7 +80,7 @@ func (r *reader) Flush()                               {}
 // An event is sent when the bell rings, at most one for each pause, and a beat tells of the faults, for which nobody rings.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var bell Bell
+		var bell Notifier
 		var faults atomic.Pointer[[]string]
 		faults.Store(&[]string{})
 		p := New(&bell, func() Facts { return Facts{Faults: *faults.Load()} }, func() []string { return *faults.Load() })
@@ -111,10 +111,10 @@ func TestEvents(t *testing.T) {
 		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
 		const changed = "data: changed\n\n"
 		want("at first", "retry: 1000\n"+changed)
-		bell.Ring()
+		bell.Notify()
 		want("a change", changed)
 		for range 10 {
-			bell.Ring()
+			bell.Notify()
 		}
 		want("more at once")
 		pass(pause)
@@ -150,7 +150,7 @@ func TestEvents(t *testing.T) {
 
 // Readers are bounded: one more is let in, and the oldest ends. Those that take nothing hold up no bell.
 func TestReadersAreBounded(t *testing.T) {
-	var bell Bell
+	var bell Notifier
 	p := New(&bell, func() Facts { return Facts{} }, none)
 	server := httptest.NewServer(p.Handler())
 	ctx, stop := context.WithCancel(t.Context())
@@ -177,7 +177,7 @@ func TestReadersAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	for range 10_000 { // nobody reads
-		bell.Ring()
+		bell.Notify()
 	}
 	if p.readers.mu.Lock(); len(p.readers.open) != maxReaders {
 		t.Errorf("%d readers, want %d", len(p.readers.open), maxReaders)
@@ -187,7 +187,7 @@ func TestReadersAreBounded(t *testing.T) {
 
 // The address with the most open pages makes room for those of others, and for its own.
 func TestReadersOfManyAddresses(t *testing.T) {
-	var r readers
+	var r eventStreams
 	enter := func(address string) (*browser, context.Context) { return r.enter(t.Context(), address) }
 	friend, friendly := enter("10.0.0.1:1")
 	var greedy []context.Context
@@ -220,7 +220,7 @@ func TestReadersOfManyAddresses(t *testing.T) {
 
 // The page is made by turns: a client that does not read its answer holds none.
 func TestTurns(t *testing.T) {
-	p := New(&Bell{}, func() Facts { return Facts{} }, none)
+	p := New(&Notifier{}, func() Facts { return Facts{} }, none)
 	p.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -70,8 +70,8 @@ func (p *Plane) joinIssuers() error {
 		Issuers: c.Issuers.Of, Inside: c.Issuers.Inside, Store: p.issuerStore(), Accounts: accounts,
 		Mesh: p.proxies.Mesh, Changed: p.reporter.Recheck, Log: c.Log,
 		Proxies: func() []model.Proxy { return acme.Entitled(p.proxies.Proxies(), accounts) },
-		Behind: func(streams []int64, namespace, token string) map[int64]string {
-			return p.proxies.Behind(streams, token, func(m *model.Mesh) bool { return m.Answers(namespace, token) })
+		Lagging: func(streams []int64, namespace, token string) map[int64]string {
+			return p.proxies.Lagging(streams, token, func(m *model.Mesh) bool { return m.Answers(namespace, token) })
 		},
 	})
 	if err != nil {

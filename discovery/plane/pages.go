@@ -26,7 +26,7 @@ func (p *Plane) facts() page.Facts {
 	now, found := time.Now(), p.reporter.Notes()
 	return page.Facts{
 		Now: now, Awaited: p.awaited(), Mesh: p.proxies.Mesh(), Proxies: proxystatus.Of(p.proxies.Clients(), found), Callers: p.proxies.Proxies(),
-		Gone: p.proxies.Gone(now), Notes: found, Faults: p.faultLines(), Pushes: p.proxies.Pushes(), Certificates: p.certificates(),
+		Disconnected: p.proxies.Disconnected(now), Notes: found, Faults: p.faultLines(), Pushes: p.proxies.Pushes(), Certificates: p.certificates(),
 		InUse: p.proxies.CertificatesInUse(),
 	}
 }

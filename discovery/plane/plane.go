@@ -40,7 +40,7 @@ type Plane struct {
 	store    *file.Source // of ConfigDir
 	further  *configSources
 	reporter *notes.Reporter
-	bell     page.Bell // rung when what the page shows has changed
+	notifier page.Notifier // called when what the page shows has changed
 	hooks    *hooks
 	office   *office
 	doors    doors
@@ -78,7 +78,7 @@ func New(c Config) (*Plane, error) {
 	p := &Plane{config: c, ports: ports, office: office, doors: doors, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
-	p.proxies.OnChange(p.bell.Ring)
+	p.proxies.OnChange(p.notifier.Notify)
 	p.joinSources()
 	if err := p.joinIssuers(); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (p *Plane) joinSources() {
 	}
 	p.ofPods = c.podEvents()
 	p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
-		p.bell.Ring()
+		p.notifier.Notify()
 		if statuses == nil || !whole(p.server.Statuses()) {
 			return
 		}
@@ -232,12 +232,12 @@ func (p *Plane) Run(ctx context.Context) error {
 		g.Go(func() error { return p.ofPods.Run(ctx, c.Cluster.connect) })
 	}
 	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
-	people := page.New(&p.bell, p.facts, p.faultLines)
+	people := page.New(&p.notifier, p.facts, p.faultLines)
 	g.Go(func() error { return people.Run(ctx) })
 	pages := p.pages(people)
 	g.Go(func() error { return serveHTTP(ctx, ports.web, pages.Handler(), pageBounds(), c.Log) })
 	if ports.secure != nil {
-		g.Go(func() error { return p.doors.serve(ctx, ports.secure.Addr(), pages.Afar(p.maySee, c.Log), c.Log) })
+		g.Go(func() error { return p.doors.serve(ctx, ports.secure.Addr(), pages.Remote(p.maySee, c.Log), c.Log) })
 		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
 		if c.Certificates != (ads.Certificates{}) {
 			g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })

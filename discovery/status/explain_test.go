@@ -54,7 +54,7 @@ func TestValidate(t *testing.T) {
 		code, said := 0, ""
 		if c.from == "" {
 			w := httptest.NewRecorder()
-			p.Afar(func(*http.Request) error { return errors.New("no") }, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("POST", "/debug/validate", strings.NewReader(c.body)))
+			p.Remote(func(*http.Request) error { return errors.New("no") }, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("POST", "/debug/validate", strings.NewReader(c.body)))
 			code, said = w.Code, w.Body.String()
 		} else {
 			code, said = ask(c.pages, c.method, c.body, c.from, c.host)
@@ -74,7 +74,7 @@ func TestValidateOfASlowSender(t *testing.T) {
 			Validate: func(context.Context, []byte) (any, error) { return "judged", nil },
 		}
 		l := make(pipes)
-		server := &http.Server{Handler: p.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
+		server := &http.Server{Handler: p.Remote(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		send := func(body string) chan string {
@@ -110,7 +110,7 @@ func TestAnswersOfSlowReaders(t *testing.T) {
 			Explain:  func(url.Values) (any, string, error) { return nil, strings.Repeat("explained ", 10_000), nil },
 		}
 		l := make(pipes)
-		server := &http.Server{Handler: p.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
+		server := &http.Server{Handler: p.Remote(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		for request, want := range map[string]string{

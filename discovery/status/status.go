@@ -235,9 +235,9 @@ const (
 	logRefusals = time.Second      // at most one line in this time
 )
 
-// Afar serves the pages that show the mesh to callers from other hosts, over mutual TLS. admit returns why a caller gets nothing: the log has
+// Remote serves the pages that show the mesh to callers from other hosts, over mutual TLS. admit returns why a caller gets nothing: the log has
 // that, and the caller hears "refused", whether there is such a page or not. It serves no profiles, and releases nothing.
-func (p Pages) Afar(admit func(*http.Request) error, log *slog.Logger) http.Handler {
+func (p Pages) Remote(admit func(*http.Request) error, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	p.addPages(mux, bounded(make(chan struct{}, answersAfar)))
 	mux.HandleFunc(iconPath, noIcon)

@@ -311,7 +311,7 @@ func TestFront(t *testing.T) {
 func TestNoIconIsNoFault(t *testing.T) {
 	for name, h := range map[string]http.Handler{
 		"this host":  Pages{}.Handler(),
-		"afar":       Pages{}.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler)),
+		"afar":       Pages{}.Remote(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler)),
 		"monitoring": Monitoring(nil),
 	} {
 		w := httptest.NewRecorder()
@@ -365,7 +365,7 @@ func TestSlowReadersAfar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Pages{Config: func() any { return strings.Repeat("x", 1<<20) }}
 		l := make(pipes)
-		server := &http.Server{Handler: p.Afar(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
+		server := &http.Server{Handler: p.Remote(func(*http.Request) error { return nil }, slog.New(slog.DiscardHandler))}
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		status := func() string {
@@ -398,7 +398,7 @@ func TestSlowReadersAfar(t *testing.T) {
 func TestRefusalsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		h := Pages{}.Afar(func(*http.Request) error { return errors.New("of namespace shop") }, slog.New(slog.NewTextHandler(&log, nil)))
+		h := Pages{}.Remote(func(*http.Request) error { return errors.New("of namespace shop") }, slog.New(slog.NewTextHandler(&log, nil)))
 		ask := func() {
 			r, w := request("/debug/" + strings.Repeat("x", 200))
 			h.ServeHTTP(w, r)

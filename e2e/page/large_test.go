@@ -63,7 +63,7 @@ type loaded struct {
 // beside those of an empty page on the same machine.
 func TestALargeMesh(t *testing.T) {
 	f := largeFacts()
-	page := mesh.New(&mesh.Bell{}, func() mesh.Facts { return f }, func() []string { return nil }).Handler()
+	page := mesh.New(&mesh.Notifier{}, func() mesh.Facts { return f }, func() []string { return nil }).Handler()
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
 	mux.HandleFunc("/empty", func(w http.ResponseWriter, _ *http.Request) {

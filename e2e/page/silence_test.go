@@ -48,7 +48,7 @@ func openGated(t *testing.T, before func(address string)) (b *browser, g *gate, 
 		defer mu.Unlock()
 		return said
 	}
-	p := mesh.New(&mesh.Bell{}, func() mesh.Facts { return mesh.Facts{Now: time.Now(), Faults: faults()} }, faults)
+	p := mesh.New(&mesh.Notifier{}, func() mesh.Facts { return mesh.Facts{Now: time.Now(), Faults: faults()} }, faults)
 	server := httptest.NewUnstartedServer(p.Handler())
 	g = &gate{Listener: server.Listener}
 	server.Listener = g

@@ -19,7 +19,7 @@ import (
 
 // openFacts opens the page of made-up facts.
 func openFacts(t *testing.T, f mesh.Facts) (b *browser, server *httptest.Server) {
-	server = httptest.NewServer(mesh.New(&mesh.Bell{}, func() mesh.Facts { return f }, func() []string { return nil }).Handler())
+	server = httptest.NewServer(mesh.New(&mesh.Notifier{}, func() mesh.Facts { return f }, func() []string { return nil }).Handler())
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	b = openBrowser(t)
 	b.navigate(server.URL + "/")

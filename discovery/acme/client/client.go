@@ -27,8 +27,8 @@ type Config struct {
 
 	Mesh    func() *model.Mesh // nil before the first one
 	Proxies func() []model.Proxy
-	// Behind returns those of the streams that have not accepted the answer to a challenge, with their nodes.
-	Behind  func(streams []int64, namespace, token string) map[int64]string
+	// Lagging returns those of the streams that have not accepted the answer to a challenge, with their nodes.
+	Lagging func(streams []int64, namespace, token string) map[int64]string
 	Changed func() // is called when Notes has others
 	Log     *slog.Logger
 }
@@ -57,17 +57,17 @@ type Client struct {
 	read       bool // a store without replicas was read since this process leads; before, another process may have written. Of Run alone
 
 	mu      sync.Mutex
-	records map[string]acme.Record // by key
-	sets    []acme.Set             // wanted; nil while that is not known
-	broken  map[string]acme.Broken // records that cannot be read
-	under   map[string]bool        // keys of sets with a try of this process
-	unsaved map[string]string      // keys of records that are to be stored, and why they could not be
-	failed  string                 // the last of them that could not
-	leads   bool                   // this process asks
-	fault   string                 // of the store
-	crowd   bool                   // there are more kinds of gateways than this replica reports
-	late    map[int64]late         // streams of gateways that have not accepted an answer
-	notes   []model.Note           // about what cannot be asked for
+	records map[string]acme.Record  // by key
+	sets    []acme.Set              // wanted; nil while that is not known
+	broken  map[string]acme.Broken  // records that cannot be read
+	under   map[string]bool         // keys of sets with a try of this process
+	unsaved map[string]string       // keys of records that are to be stored, and why they could not be
+	failed  string                  // the last of them that could not
+	leads   bool                    // this process asks
+	fault   string                  // of the store
+	crowd   bool                    // there are more kinds of gateways than this replica reports
+	late    map[int64]laggingStream // streams of gateways that have not accepted an answer
+	notes   []model.Note            // about what cannot be asked for
 }
 
 // New returns a Client with what an earlier run has kept.
@@ -75,7 +75,7 @@ func New(c Config) (*Client, error) {
 	k := &Client{
 		config: c, accounts: map[string]*account{}, store: c.Store, log: c.Log, random: rand.Float64,
 		challenges: newChallenges(), secrets: newSecrets(c.Accounts), counts: newCounts(), news: make(chan struct{}, 1),
-		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]string{}, late: map[int64]late{},
+		records: map[string]acme.Record{}, under: map[string]bool{}, unsaved: map[string]string{}, late: map[int64]laggingStream{},
 	}
 	k.replicas, _ = c.Store.(Replicas)
 	for _, i := range c.Issuers {

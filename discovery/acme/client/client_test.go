@@ -87,7 +87,7 @@ func start(t *testing.T, a *authority, dir string) (c *Client, said chan []model
 		Proxies: func() []model.Proxy {
 			return []model.Proxy{{Namespace: "edge", Labels: map[string]string{"a": "b"}, Gateway: true}}
 		},
-		Behind:  func([]int64, string, string) map[int64]string { return nil },
+		Lagging: func([]int64, string, string) map[int64]string { return nil },
 		Changed: func() { said <- c.Notes() }, Log: slog.New(slog.DiscardHandler),
 	})
 	check(t, err)

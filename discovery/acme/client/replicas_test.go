@@ -197,7 +197,7 @@ func (w *world) startWith(name string, p Store) (stop func()) {
 			}
 			return []model.Proxy{one}
 		},
-		Behind: func([]int64, string, string) map[int64]string {
+		Lagging: func([]int64, string, string) map[int64]string {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.behind {

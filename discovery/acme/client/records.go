@@ -179,7 +179,7 @@ func (c *Client) report(now time.Time) {
 	says := acme.Report{Kinds: kinds, Shown: map[string]int{}}
 	for namespace, questions := range asks {
 		for _, q := range questions {
-			if serving, behind := c.behind(namespace, q); len(behind) == 0 {
+			if serving, behind := c.lagging(namespace, q); len(behind) == 0 {
 				says.Shown[q.Token] = serving
 			}
 		}

@@ -153,7 +153,7 @@ func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Recor
 		}
 	}
 	for _, p := range all {
-		if err := c.shown(ctx, r.Namespace, p.question); err != nil {
+		if err := c.awaitGateways(ctx, r.Namespace, p.question); err != nil {
 			return err
 		}
 	}
@@ -170,12 +170,12 @@ func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Recor
 	return nil
 }
 
-// shown waits until every connected gateway of a namespace that serves the host, at whichever replica, has accepted the answer to a question, and a moment
+// awaitGateways waits until every connected gateway of a namespace that serves the host, at whichever replica, has accepted the answer to a question, and a moment
 // longer: one that has just started opens its ports after that.
-func (c *Client) shown(ctx context.Context, namespace string, q acme.Question) error {
+func (c *Client) awaitGateways(ctx context.Context, namespace string, q acme.Question) error {
 	limit, since := time.After(showTimeout), time.Time{}
 	for {
-		serving, lacking := c.behind(namespace, q)
+		serving, lacking := c.lagging(namespace, q)
 		heard, own := map[string]acme.Heard{}, ""
 		if c.replicas != nil {
 			heard, own = c.replicas.Heard(), c.replicas.Name()
@@ -199,16 +199,16 @@ func (c *Client) shown(ctx context.Context, namespace string, q acme.Question) e
 	}
 }
 
-// late is a stream of a gateway that has not accepted an answer.
-type late struct {
+// laggingStream is a stream of a gateway that has not accepted an answer.
+type laggingStream struct {
 	namespace, node string
 	since           time.Time
 	given           bool // it is not waited for any longer
 }
 
-// behind returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet. One
+// lagging returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet. One
 // that has accepted none for waitFor does not count.
-func (c *Client) behind(namespace string, q acme.Question) (serving int, behind []string) {
+func (c *Client) lagging(namespace string, q acme.Question) (serving int, behind []string) {
 	m := c.config.Mesh()
 	var streams []int64
 	for _, p := range c.config.Proxies() {
@@ -219,7 +219,7 @@ func (c *Client) behind(namespace string, q acme.Question) (serving int, behind 
 	if len(streams) == 0 {
 		return 0, nil
 	}
-	not, now := c.config.Behind(streams, namespace, q.Token), time.Now()
+	not, now := c.config.Lagging(streams, namespace, q.Token), time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, stream := range streams {
@@ -231,7 +231,7 @@ func (c *Client) behind(namespace string, q acme.Question) (serving int, behind 
 		}
 		of, known := c.late[stream]
 		if !known {
-			of = late{namespace, node, now, false}
+			of = laggingStream{namespace, node, now, false}
 		}
 		if !of.given && now.Sub(of.since) >= waitFor {
 			of.given = true
@@ -254,7 +254,7 @@ func (c *Client) forgetLate(connected []model.Proxy) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.late, func(stream int64, _ late) bool { return !there[stream] })
+	maps.DeleteFunc(c.late, func(stream int64, _ laggingStream) bool { return !there[stream] })
 }
 
 // lateLocked returns a note for each place of a set if gateways of its namespace were not waited for.

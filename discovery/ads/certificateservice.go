@@ -14,16 +14,16 @@ import (
 	security "istio.io/api/security/v1alpha1"
 )
 
-// signing answers Istio's CreateCertificate, with which Istio's own agent gets its certificates. Its errors are those of Own.Sign.
-type signing struct {
+// certificateService answers Istio's CreateCertificate, with which Istio's own agent gets its certificates. Its errors are those of Own.Sign.
+type certificateService struct {
 	security.UnimplementedIstioCertificateServiceServer
 	*Server
 	sign func(context.Context, Application) ([]string, error)
 }
 
 // CreateCertificate returns the leaf, the certificates above it, and all roots as the last element.
-func (s signing) CreateCertificate(ctx context.Context, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
-	at := linkOf(ctx)
+func (s certificateService) CreateCertificate(ctx context.Context, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
+	at := connInfoOf(ctx)
 	if at.intake != nil { // gRPC has read the request
 		at.intake.Opened()
 		at.intake.Awaits()

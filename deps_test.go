@@ -275,7 +275,7 @@ var rules = []rule{
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
 	{who: "agent/lastgood", only: "agent/frame internal/atomicfile", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert internal/binding", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
-	{who: "agent/metrics", only: "agent/probe internal/room", why: "texts of metrics are joined, whatever they count: the agent's own are written by its caller"},
+	{who: "agent/metrics", only: "agent/probe internal/connlimit", why: "texts of metrics are joined, whatever they count: the agent's own are written by its caller"},
 	{who: "agent/probe", only: "internal/local", why: "a probe goes to an address of this host, whichever program answers there"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/records", only: "agent/flight agent/frame agent/why", why: "a record is read and kept without the Envoy that sent it: agent/proxy decides who may connect"},

@@ -30,10 +30,10 @@ const maxAccounts = 16
 
 func authorizationPolicy(f field, p *security.AuthorizationPolicy) {
 	f.selector(p.GetSelector())
-	f.targets(p.TargetRef, p.TargetRefs)
+	policyTargets(f, p.TargetRef, p.TargetRefs)
 	custom := p.Action == security.AuthorizationPolicy_CUSTOM
 	if custom {
-		f.customPolicy(p)
+		customPolicy(f, p)
 	}
 	if f.report.dryRun && p.Action == security.AuthorizationPolicy_AUDIT {
 		f.at("action").errorf("is %s under the annotation %s, want ALLOW or DENY", p.Action, dryRunAnnotation)
@@ -45,7 +45,7 @@ func authorizationPolicy(f field, p *security.AuthorizationPolicy) {
 		f.at("rules").errorf("is missing, and %s without rules would concern nothing: want [{}] for everything", p.Action)
 	}
 	for i, r := range p.Rules {
-		f.at("rules").item(i).policyRule(r, p.Action)
+		policyRule(f.at("rules").item(i), r, p.Action)
 	}
 }
 
@@ -58,8 +58,8 @@ func (f field) selector(s *typev1beta1.WorkloadSelector) {
 	f.at("selector").someLabels(s.MatchLabels)
 }
 
-// targets refuses the names of what does not exist here.
-func (f field) targets(one *typev1beta1.PolicyTargetReference, all []*typev1beta1.PolicyTargetReference) {
+// policyTargets refuses the names of what does not exist here.
+func policyTargets(f field, one *typev1beta1.PolicyTargetReference, all []*typev1beta1.PolicyTargetReference) {
 	const why = "names a waypoint, or a Gateway of the Gateway API, which are not served: want a selector"
 	if one != nil {
 		f.at("targetRef").errorf(why)
@@ -69,7 +69,7 @@ func (f field) targets(one *typev1beta1.PolicyTargetReference, all []*typev1beta
 	}
 }
 
-func (f field) policyRule(r *security.Rule, action security.AuthorizationPolicy_Action) {
+func policyRule(f field, r *security.Rule, action security.AuthorizationPolicy_Action) {
 	for name, n := range inOrder(map[string]int{"from": len(r.GetFrom()), "to": len(r.GetTo())}) {
 		if n == 0 && f.at(name).given() {
 			f.at(name).errorf("is empty: it seems to mean nobody, and would mean everybody; want one or more, or no %s", name)
@@ -91,9 +91,9 @@ func (f field) policyRule(r *security.Rule, action security.AuthorizationPolicy_
 				at.at(name).errorf("has %d values, want at most %d", len(accounts), maxAccounts)
 			}
 		}
-		at.doubtfulPrincipals("principals", s.Principals)
-		at.doubtfulPrincipals("notPrincipals", s.NotPrincipals)
-		http, tcp := at.conditions(s.ProtoReflect(), sourceFields)
+		unmatchablePrincipals(at, "principals", s.Principals)
+		unmatchablePrincipals(at, "notPrincipals", s.NotPrincipals)
+		http, tcp := ruleConditions(at, s.ProtoReflect(), sourceFields)
 		ofHTTP, ofTCP = ofHTTP || http, ofTCP || tcp
 	}
 	fromOnly := len(r.GetFrom()) > 0 && len(r.GetTo()) == 0
@@ -104,21 +104,21 @@ func (f field) policyRule(r *security.Rule, action security.AuthorizationPolicy_
 			at.errorf("is missing")
 			continue
 		}
-		http, tcp := at.conditions(to.Operation.ProtoReflect(), operationFields)
+		http, tcp := ruleConditions(at, to.Operation.ProtoReflect(), operationFields)
 		toHTTP, toTCP = toHTTP || http, toTCP || tcp
-		at.doubtful(to.Operation, action)
+		unmatchableOperation(at, to.Operation, action)
 	}
 	for i, w := range r.GetWhen() {
-		f.at("when").item(i).condition(w)
+		policyCondition(f.at("when").item(i), w)
 	}
 	if action == security.AuthorizationPolicy_DENY && (fromOnly && ofHTTP && !ofTCP || toHTTP && !toTCP) {
 		f.warnf("asks for properties of HTTP only: connections to ports of TCP do not have these, and all are closed; want ports, or a selector, beside them")
 	}
 }
 
-// conditions requires values that can be compared in the lists of a source or an operation. It returns whether it has
+// ruleConditions requires values that can be compared in the lists of a source or an operation. It returns whether it has
 // lists about HTTP, and others.
-func (f field) conditions(m protoreflect.Message, fields map[string]model.Attribute) (http, tcp bool) {
+func ruleConditions(f field, m protoreflect.Message, fields map[string]model.Attribute) (http, tcp bool) {
 	some := false
 	for i := range m.Descriptor().Fields().Len() {
 		fd := m.Descriptor().Fields().Get(i)
@@ -149,7 +149,7 @@ func attributeOf(list string, fields map[string]model.Attribute) model.Attribute
 	return fields[strings.ToLower(rest[:1])+rest[1:]]
 }
 
-func (f field) condition(w *security.Condition) {
+func policyCondition(f field, w *security.Condition) {
 	if !f.at("key").required(len(w.GetKey())) {
 		return
 	}
@@ -163,7 +163,7 @@ func (f field) condition(w *security.Condition) {
 	}
 	for name, list := range inOrder(map[string][]string{"values": w.Values, "notValues": w.NotValues}) {
 		if c.Attribute == model.SourcePrincipal {
-			f.doubtfulPrincipals(name, list)
+			unmatchablePrincipals(f, name, list)
 		}
 		if c.Attribute == model.SourceAccount && len(list) > maxAccounts {
 			f.at(name).errorf("has %d values, want at most %d", len(list), maxAccounts)
@@ -178,8 +178,8 @@ func (f field) condition(w *security.Condition) {
 
 // A value that no request has is no error, and a DENY that rests on it is an open door: so it is warned of, with what to write.
 
-// doubtful warns of such values of an operation.
-func (f field) doubtful(o *security.Operation, action security.AuthorizationPolicy_Action) {
+// unmatchableOperation warns of such values of an operation.
+func unmatchableOperation(f field, o *security.Operation, action security.AuthorizationPolicy_Action) {
 	for name, list := range inOrder(map[string][]string{"methods": o.Methods, "notMethods": o.NotMethods}) {
 		for i, v := range list {
 			if v != strings.ToUpper(v) {
@@ -189,7 +189,7 @@ func (f field) doubtful(o *security.Operation, action security.AuthorizationPoli
 	}
 	for name, list := range inOrder(map[string][]string{"paths": o.Paths, "notPaths": o.NotPaths}) {
 		for i, v := range list {
-			f.at(name).item(i).doubtfulPath(v)
+			unmatchablePath(f.at(name).item(i), v)
 		}
 	}
 	for name, list := range inOrder(map[string][]string{"hosts": o.Hosts, "notHosts": o.NotHosts}) {
@@ -207,7 +207,7 @@ func (f field) doubtful(o *security.Operation, action security.AuthorizationPoli
 	}
 }
 
-func (f field) doubtfulPath(v string) {
+func unmatchablePath(f field, v string) {
 	bare, _, query := strings.Cut(v, "?")
 	escaped := strings.ReplaceAll((&url.URL{Path: v}).EscapedPath(), "%2A", "*")
 	switch {
@@ -223,8 +223,8 @@ func (f field) doubtfulPath(v string) {
 	}
 }
 
-// doubtfulPrincipals warns of names that do not begin with a trust domain.
-func (f field) doubtfulPrincipals(name string, list []string) {
+// unmatchablePrincipals warns of names that do not begin with a trust domain.
+func unmatchablePrincipals(f field, name string, list []string) {
 	for i, v := range list {
 		v = strings.TrimPrefix(v, "spiffe://")
 		switch at := f.at(name).item(i); {

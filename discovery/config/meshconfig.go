@@ -147,7 +147,7 @@ func providers(f field, c *meshconfig.MeshConfig) {
 			at.at("opentelemetry").at("service").host(o.Service, false)
 			at.at("opentelemetry").at("port").port(o.Port)
 		}
-		at.authorizer(p)
+		extensionProvider(at, p)
 	}
 	for i, name := range c.GetDefaultProviders().GetTracing() {
 		at := f.at("defaultProviders").at("tracing").item(i)
@@ -187,12 +187,12 @@ func meshNetworks(f field, n *meshconfig.MeshNetworks) {
 // headerPattern is the name of a header, with * before or behind it for any further text.
 var headerPattern = regexp.MustCompile("^([-!#$%&'+.^_`|~0-9a-zA-Z]+\\*?|\\*[-!#$%&'+.^_`|~0-9a-zA-Z]+)$")
 
-// authorizer requires a provider for authorization that Envoy can ask.
-func (f field) authorizer(p *meshconfig.MeshConfig_ExtensionProvider) {
+// extensionProvider requires a provider for authorization that Envoy can ask.
+func extensionProvider(f field, p *meshconfig.MeshConfig_ExtensionProvider) {
 	if h := p.GetEnvoyExtAuthzHttp(); h != nil {
 		at := f.at("envoyExtAuthzHttp")
 		older := h.IncludeHeadersInCheck //lint:ignore SA1019 it is the older name of includeRequestHeadersInCheck
-		at.asked(h.Service, h.Port, h.Timeout, h.StatusOnError, h.IncludeRequestBodyInCheck)
+		externalAuthorization(at, h.Service, h.Port, h.Timeout, h.StatusOnError, h.IncludeRequestBodyInCheck)
 		if h.PathPrefix != "" && !strings.HasPrefix(h.PathPrefix, "/") {
 			at.at("pathPrefix").errorf("is %q, want / before it", h.PathPrefix)
 		}
@@ -218,12 +218,12 @@ func (f field) authorizer(p *meshconfig.MeshConfig_ExtensionProvider) {
 		}
 	}
 	if g := p.GetEnvoyExtAuthzGrpc(); g != nil {
-		f.at("envoyExtAuthzGrpc").asked(g.Service, g.Port, g.Timeout, g.StatusOnError, g.IncludeRequestBodyInCheck)
+		externalAuthorization(f.at("envoyExtAuthzGrpc"), g.Service, g.Port, g.Timeout, g.StatusOnError, g.IncludeRequestBodyInCheck)
 	}
 }
 
-// asked requires what providers of HTTP and of gRPC have.
-func (f field) asked(service string, port uint32, timeout *durationpb.Duration, status string,
+// externalAuthorization requires what providers of HTTP and of gRPC have.
+func externalAuthorization(f field, service string, port uint32, timeout *durationpb.Duration, status string,
 	body *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationRequestBody,
 ) {
 	namespace, host, both := strings.Cut(service, "/")
@@ -250,7 +250,7 @@ var ofCertificates = []model.Attribute{
 }
 
 // customPolicy requires what a CUSTOM policy has beside its rules.
-func (f field) customPolicy(p *security.AuthorizationPolicy) {
+func customPolicy(f field, p *security.AuthorizationPolicy) {
 	if p.GetProvider().GetName() == "" {
 		f.at("provider").at("name").errorf("is missing: want the name of an extension provider of MeshConfig, which is asked")
 	}

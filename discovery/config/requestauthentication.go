@@ -23,7 +23,7 @@ var (
 
 func requestAuthentication(f field, p *security.RequestAuthentication) {
 	f.selector(p.GetSelector())
-	f.targets(p.TargetRef, p.TargetRefs)
+	policyTargets(f, p.TargetRef, p.TargetRefs)
 	if len(p.JwtRules) > maxTokenRules {
 		f.at("jwtRules").errorf("has %d rules, want at most %d", len(p.JwtRules), maxTokenRules)
 	}
@@ -37,7 +37,7 @@ func requestAuthentication(f field, p *security.RequestAuthentication) {
 
 func (f field) tokenRule(r *security.JWTRule) {
 	f.at("issuer").required(len(r.GetIssuer()))
-	f.keys(r)
+	tokenRuleKeys(f, r)
 	for name, list := range inOrder(map[string][]string{
 		"audiences": r.GetAudiences(), "fromParams": r.GetFromParams(), "fromCookies": r.GetFromCookies(), "spaceDelimitedClaims": r.GetSpaceDelimitedClaims(),
 	}) {
@@ -70,8 +70,8 @@ func (f field) tokenRule(r *security.JWTRule) {
 	}
 }
 
-// keys requires keys that can be used.
-func (f field) keys(r *security.JWTRule) {
+// tokenRuleKeys requires keys that can be used.
+func tokenRuleKeys(f field, r *security.JWTRule) {
 	f.at("timeout").duration(r.GetTimeout())
 	if t := r.GetTimeout().AsDuration(); t > model.MaxKeyTimeout {
 		f.at("timeout").warnf("is %v, and discovery waits for keys %v at most", t, model.MaxKeyTimeout)

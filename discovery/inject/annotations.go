@@ -18,26 +18,38 @@ import (
 
 // wishes are the settings of one Pod: those of the Config, with its annotations over them. Every value is checked.
 type wishes struct {
-	image, mode, logLevel, agentLogLevel, componentLogLevel string
-	named                                                   bool // an annotation names the image
-	hold, probes, metrics                                   bool
-	native                                                  *bool
-	statusPort                                              int
-	unprobed                                                bool  // the kubelet does not ask whether the sidecar is ready
-	user, group                                             int64 // that the sidecar runs as, and pod-init leaves alone
-	ports, outboundPorts, skipPorts, skipOutboundPorts      string
-	ranges, skipRanges, interfaces, skipInterfaces          string
-	requests, limits                                        map[string]string // nil for those of the Config
-	readiness                                               map[string]int
-	volumes, mounts                                         []any
-	override                                                string // a ConfigMap
-	imageType                                               string
-	config                                                  map[string]any    // the ProxyConfig of all layers
-	origins                                                 map[string]string // the layers that set its values, by path
-	flags                                                   map[string]string // of the agent, by name
+	image                                      proxyImage
+	traffic                                    interception
+	logLevel, agentLogLevel, componentLogLevel string
+	hold, probes, metrics                      bool
+	native                                     *bool
+	statusPort                                 int
+	unprobed                                   bool              // the kubelet does not ask whether the sidecar is ready
+	user, group                                int64             // that the sidecar runs as, and pod-init leaves alone
+	requests, limits                           map[string]string // nil for those of the Config
+	readiness                                  map[string]int
+	volumes, mounts                            []any
+	override                                   string            // a ConfigMap
+	config                                     map[string]any    // the ProxyConfig of all layers
+	origins                                    map[string]string // the layers that set its values, by path
+	flags                                      map[string]string // of the agent, by name
 
 	warnings []string
 	more     int // further warnings, which are only counted
+}
+
+type proxyImage struct {
+	name, typed string
+	named       bool // an annotation names the image
+}
+
+// interception is which connections pod-init redirects to the sidecar.
+type interception struct {
+	mode                                         string
+	includeInboundPorts, excludeInboundPorts     string
+	includeOutboundPorts, excludeOutboundPorts   string
+	includeOutboundRanges, excludeOutboundRanges string
+	interfaces, excludeInterfaces                string
 }
 
 // enough warnings tell a person what to do. A Pod may have a hundred thousand wrong names.
@@ -136,15 +148,15 @@ func annotations() map[string]known {
 func trafficAnnotations() map[string]known {
 	const traffic = "traffic.sidecar.istio.io/"
 	return map[string]known{
-		traffic + "includeInboundPorts":       tidy(allOr(arePorts), func(w *wishes, v string) { w.ports = v }),
-		traffic + "excludeInboundPorts":       tidy(arePorts, func(w *wishes, v string) { w.skipPorts = v }),
-		traffic + "includeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.outboundPorts = v }),
-		traffic + "excludeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.skipOutboundPorts = v }),
-		traffic + "includeOutboundIPRanges":   tidy(allOr(areRanges), func(w *wishes, v string) { w.ranges = v }),
-		traffic + "excludeOutboundIPRanges":   tidy(areRanges, func(w *wishes, v string) { w.skipRanges = v }),
-		traffic + "kubevirtInterfaces":        tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
-		"istio.io/reroute-virtual-interfaces": tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
-		traffic + "excludeInterfaces":         tidy(areInterfaces, func(w *wishes, v string) { w.skipInterfaces = v }),
+		traffic + "includeInboundPorts":       tidy(allOr(arePorts), func(w *wishes, v string) { w.traffic.includeInboundPorts = v }),
+		traffic + "excludeInboundPorts":       tidy(arePorts, func(w *wishes, v string) { w.traffic.excludeInboundPorts = v }),
+		traffic + "includeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.traffic.includeOutboundPorts = v }),
+		traffic + "excludeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.traffic.excludeOutboundPorts = v }),
+		traffic + "includeOutboundIPRanges":   tidy(allOr(areRanges), func(w *wishes, v string) { w.traffic.includeOutboundRanges = v }),
+		traffic + "excludeOutboundIPRanges":   tidy(areRanges, func(w *wishes, v string) { w.traffic.excludeOutboundRanges = v }),
+		traffic + "kubevirtInterfaces":        tidy(areInterfaces, func(w *wishes, v string) { w.traffic.interfaces = v }),
+		"istio.io/reroute-virtual-interfaces": tidy(areInterfaces, func(w *wishes, v string) { w.traffic.interfaces = v }),
+		traffic + "excludeInterfaces":         tidy(areInterfaces, func(w *wishes, v string) { w.traffic.excludeInterfaces = v }),
 	}
 }
 
@@ -152,7 +164,7 @@ func trafficAnnotations() map[string]known {
 func sidecarAnnotations() map[string]known {
 	const ready = "readiness.status.sidecar.istio.io/"
 	return map[string]known{
-		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image, w.named = v, true }),
+		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image.name, w.image.named = v, true }),
 		"sidecar.istio.io/proxyCPU":               request(requestsOf, "cpu"),
 		"sidecar.istio.io/proxyMemory":            request(requestsOf, "memory"),
 		"sidecar.istio.io/proxyCPULimit":          request(limitsOf, "cpu"),
@@ -160,7 +172,7 @@ func sidecarAnnotations() map[string]known {
 		"sidecar.istio.io/logLevel":               put(isLogLevel, func(w *wishes, v string) { w.logLevel = v }),
 		"sidecar.istio.io/componentLogLevel":      put(isText, func(w *wishes, v string) { w.componentLogLevel = v }),
 		"sidecar.istio.io/agentLogLevel":          put(isAgentLevel, func(w *wishes, v string) { w.agentLogLevel = v }),
-		"sidecar.istio.io/interceptionMode":       put(isMode, func(w *wishes, v string) { w.mode = v }),
+		"sidecar.istio.io/interceptionMode":       put(isMode, func(w *wishes, v string) { w.traffic.mode = v }),
 		"sidecar.istio.io/rewriteAppHTTPProbers":  setBool(func(w *wishes, on bool) { w.probes = on }),
 		"sidecar.istio.io/nativeSidecar":          setBool(func(w *wishes, on bool) { w.native = &on }),
 		"sidecar.istio.io/discoveryAddress":       flag("discoveryAddress", isAddress),
@@ -171,7 +183,7 @@ func sidecarAnnotations() map[string]known {
 		"sidecar.istio.io/bootstrapOverride":      put(isName, func(w *wishes, v string) { w.override = v }),
 		"sidecar.istio.io/userVolume":             userVolumes,
 		"sidecar.istio.io/userVolumeMount":        userMounts,
-		"sidecar.istio.io/proxyImageType":         put(isText, func(w *wishes, v string) { w.imageType = v }),
+		"sidecar.istio.io/proxyImageType":         put(isText, func(w *wishes, v string) { w.image.typed = v }),
 		"status.sidecar.istio.io/port":            statusPort,
 		ready + "initialDelaySeconds":             readiness("initialDelaySeconds"),
 		ready + "periodSeconds":                   readiness("periodSeconds"),
@@ -236,9 +248,15 @@ func isAgentLevel(s string) error { return isOneOf(s, "debug", "info", "warn", "
 func (i *Injector) wish(p pod, layers []Layer) (*wishes, error) {
 	c := i.config
 	w := &wishes{
-		image: c.Image, mode: c.InterceptionMode, logLevel: c.LogLevel, hold: c.HoldApplication, probes: c.RewriteProbes, metrics: c.MergeMetrics,
-		native: c.NativeSidecar, statusPort: 15020, user: uid, group: uid, ports: c.IncludeInboundPorts, skipPorts: c.ExcludeInboundPorts,
-		outboundPorts: c.IncludeOutboundPorts, skipOutboundPorts: c.ExcludeOutboundPorts, ranges: c.IncludeOutboundCIDRs, skipRanges: c.ExcludeOutboundCIDRs,
+		image: proxyImage{name: c.Image},
+		traffic: interception{
+			mode:                c.InterceptionMode,
+			includeInboundPorts: c.IncludeInboundPorts, excludeInboundPorts: c.ExcludeInboundPorts,
+			includeOutboundPorts: c.IncludeOutboundPorts, excludeOutboundPorts: c.ExcludeOutboundPorts,
+			includeOutboundRanges: c.IncludeOutboundCIDRs, excludeOutboundRanges: c.ExcludeOutboundCIDRs,
+		},
+		logLevel: c.LogLevel, hold: c.HoldApplication, probes: c.RewriteProbes, metrics: c.MergeMetrics,
+		native: c.NativeSidecar, statusPort: 15020, user: uid, group: uid,
 		readiness: map[string]int{}, config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{},
 	}
 	given := p.annotations()
@@ -266,14 +284,14 @@ func (i *Injector) wish(p pod, layers []Layer) (*wishes, error) {
 
 // chooseImage sets the image by the type of image that is asked for.
 func (w *wishes) chooseImage(c Config) {
-	if w.named || w.imageType == "" || w.imageType == "default" {
+	if w.image.named || w.image.typed == "" || w.image.typed == "default" {
 		return
 	}
-	if image := c.ImageTypes[w.imageType]; image != "" {
-		w.image = image
+	if image := c.ImageTypes[w.image.typed]; image != "" {
+		w.image.name = image
 		return
 	}
-	w.warn("the image type %.60q has no image under imageTypes of the injector's configuration: the image is %s", w.imageType, w.image)
+	w.warn("the image type %.60q has no image under imageTypes of the injector's configuration: the image is %s", w.image.typed, w.image.name)
 }
 
 // check finds values that contradict each other.
@@ -406,9 +424,9 @@ func (w *wishes) leftOut(given map[string]string) string {
 	const traffic = "traffic.sidecar.istio.io/"
 	out := map[string]string{}
 	for _, one := range []struct{ key, value, none string }{
-		{traffic + "includeInboundPorts", w.ports, "*"}, {traffic + "excludeInboundPorts", w.skipPorts, ""},
+		{traffic + "includeInboundPorts", w.traffic.includeInboundPorts, "*"}, {traffic + "excludeInboundPorts", w.traffic.excludeInboundPorts, ""},
 	} {
-		if _, known := given[one.key]; !known && one.value != one.none && w.mode != "NONE" {
+		if _, known := given[one.key]; !known && one.value != one.none && w.traffic.mode != "NONE" {
 			out[one.key] = one.value
 		}
 	}

@@ -152,7 +152,7 @@ func (i *Injector) doubts(p pod, w *wishes, native bool) {
 	all := append(p.containers(), p.initContainers()...)
 	for _, c := range all {
 		own, _ := c["securityContext"].(map[string]any)
-		if c["name"] != proxyName && c["name"] != initName && w.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
+		if c["name"] != proxyName && c["name"] != initName && w.traffic.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
 			w.warn("container %s: runs as %s, the sidecar's user or group, so its traffic passes the mesh by", c["name"], ids)
 		}
 	}

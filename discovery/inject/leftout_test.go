@@ -10,13 +10,13 @@ func TestLeftOut(t *testing.T) {
 		given map[string]string
 		want  string
 	}{
-		"nothing":          {wishes{mode: "REDIRECT", ports: "*"}, nil, ""},
-		"all":              {wishes{mode: "TPROXY"}, nil, `{"` + include + `":""}`},
-		"some":             {wishes{mode: "REDIRECT", ports: "80", skipPorts: "81,90-99"}, nil, `{"` + exclude + `":"81,90-99","` + include + `":"80"}`},
-		"by the Pod":       {wishes{mode: "REDIRECT", ports: "80", skipPorts: "81"}, map[string]string{include: "80", exclude: "81"}, ""},
-		"one by the Pod":   {wishes{mode: "REDIRECT", ports: "80", skipPorts: "81"}, map[string]string{include: "80"}, `{"` + exclude + `":"81"}`},
-		"no interception":  {wishes{mode: "NONE", skipPorts: "81"}, nil, ""},
-		"another to a Pod": {wishes{mode: "REDIRECT", ports: "*", skipPorts: "81"}, map[string]string{"a": "b"}, `{"` + exclude + `":"81"}`},
+		"nothing":          {wishes{traffic: interception{mode: "REDIRECT", includeInboundPorts: "*"}}, nil, ""},
+		"all":              {wishes{traffic: interception{mode: "TPROXY"}}, nil, `{"` + include + `":""}`},
+		"some":             {wishes{traffic: interception{mode: "REDIRECT", includeInboundPorts: "80", excludeInboundPorts: "81,90-99"}}, nil, `{"` + exclude + `":"81,90-99","` + include + `":"80"}`},
+		"by the Pod":       {wishes{traffic: interception{mode: "REDIRECT", includeInboundPorts: "80", excludeInboundPorts: "81"}}, map[string]string{include: "80", exclude: "81"}, ""},
+		"one by the Pod":   {wishes{traffic: interception{mode: "REDIRECT", includeInboundPorts: "80", excludeInboundPorts: "81"}}, map[string]string{include: "80"}, `{"` + exclude + `":"81"}`},
+		"no interception":  {wishes{traffic: interception{mode: "NONE", excludeInboundPorts: "81"}}, nil, ""},
+		"another to a Pod": {wishes{traffic: interception{mode: "REDIRECT", includeInboundPorts: "*", excludeInboundPorts: "81"}}, map[string]string{"a": "b"}, `{"` + exclude + `":"81"}`},
 	} {
 		if got := test.w.leftOut(test.given); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)

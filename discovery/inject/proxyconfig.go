@@ -85,7 +85,7 @@ func (w *wishes) configure(origin string) error {
 		case path == "statusPort":
 			set(isPort, func() { w.statusPort, _ = strconv.Atoi(text) })
 		case path == "interceptionMode":
-			set(isMode, func() { w.mode = text })
+			set(isMode, func() { w.traffic.mode = text })
 		case path == "holdApplicationUntilProxyStarts":
 			set(isBool, func() { w.hold = isTrue(text) })
 		case path == "concurrency":
@@ -93,7 +93,7 @@ func (w *wishes) configure(origin string) error {
 		case path == "meshId":
 			set(isText, func() {})
 		case path == "image.imageType":
-			set(isText, func() { w.imageType = text })
+			set(isText, func() { w.image.typed = text })
 		case path == "proxyMetadata" || path == "runtimeValues":
 			if _, err := w.table(path); err != nil {
 				faults = append(faults, err)

@@ -165,9 +165,9 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 			Namespace: ns.Name, Name: cmp.Or(textAt(p, "metadata", "name"), textAt(p, "metadata", "generateName")),
 			ServiceAccount: cmp.Or(textAt(p, "spec", "serviceAccountName"), "default"), Labels: p.labels(), Annotations: p.annotations(),
 		},
-		Image: w.image, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, Probed: !w.unprobed, UID: uid, TPROXY: w.mode == "TPROXY",
+		Image: w.image.name, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, Probed: !w.unprobed, UID: uid, TPROXY: w.traffic.mode == "TPROXY",
 		Hold: w.hold && !native, Native: native, Volumes: w.volumes, Mounts: w.mounts, Resources: w.resources(c),
-		Enrolled: c.CAAddress != "", MutualTLS: c.CAAddress != "" && w.mode != "NONE",
+		Enrolled: c.CAAddress != "", MutualTLS: c.CAAddress != "" && w.traffic.mode != "NONE",
 		Readiness: map[string]int{"initialDelaySeconds": 0, "periodSeconds": 15, "timeoutSeconds": 3, "failureThreshold": 4},
 	}
 	maps.Copy(f.Readiness, w.readiness)
@@ -180,7 +180,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	f.Env = []any{
 		field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("INSTANCE_IP", "status.podIP"),
 		field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"), field("ISTIO_META_NODE_NAME", "spec.nodeName"),
-		value("ISTIO_META_CLUSTER_ID", literal(c.ClusterID)), value("ISTIO_META_INTERCEPTION_MODE", w.mode),
+		value("ISTIO_META_CLUSTER_ID", literal(c.ClusterID)), value("ISTIO_META_INTERCEPTION_MODE", w.traffic.mode),
 	}
 	for _, further := range []struct{ name, text string }{
 		{probersName, inVariable(probes)}, {"ISTIO_PROMETHEUS_ANNOTATIONS", scrape}, {"PROXY_CONFIG", w.read()},
@@ -214,7 +214,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		f.Env = append(f.Env, value(name, metadata[name]))
 	}
-	if w.mode != "NONE" {
+	if w.traffic.mode != "NONE" {
 		f.InitArgs = w.initArgs()
 	}
 	return f
@@ -263,12 +263,12 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 // initArgs returns the arguments of pod-init.
 func (w *wishes) initArgs() []string {
 	skip := strconv.Itoa(w.statusPort)
-	if w.skipPorts != "" {
-		skip += "," + w.skipPorts
+	if w.traffic.excludeInboundPorts != "" {
+		skip += "," + w.traffic.excludeInboundPorts
 	}
-	out := []string{"-p", "15001", "-z", "15006", "-u", strconv.FormatInt(w.user, 10), "-g", strconv.FormatInt(w.group, 10), "-m", w.mode, "-i", w.ranges, "-x", w.skipRanges, "-b", w.ports, "-d", skip}
+	out := []string{"-p", "15001", "-z", "15006", "-u", strconv.FormatInt(w.user, 10), "-g", strconv.FormatInt(w.group, 10), "-m", w.traffic.mode, "-i", w.traffic.includeOutboundRanges, "-x", w.traffic.excludeOutboundRanges, "-b", w.traffic.includeInboundPorts, "-d", skip}
 	for _, further := range []struct{ flag, value string }{
-		{"-o", w.skipOutboundPorts}, {"-q", w.outboundPorts}, {"-k", w.interfaces}, {"-c", w.skipInterfaces},
+		{"-o", w.traffic.excludeOutboundPorts}, {"-q", w.traffic.includeOutboundPorts}, {"-k", w.traffic.interfaces}, {"-c", w.traffic.excludeInterfaces},
 	} {
 		if further.value != "" {
 			out = append(out, further.flag, further.value)

@@ -24,8 +24,8 @@ type candidate struct {
 
 // candidates appends the endpoints of a slice.
 func (c *Catalog) candidates(out []candidate, d *declared, name string, in *slice) []candidate {
-	ports, partial := in.portsFor(d.Ports)
-	if partial && len(ports) == 0 && len(d.Ports) > 0 {
+	ports, partial := in.portsFor(d.service.Ports)
+	if partial && len(ports) == 0 && len(d.service.Ports) > 0 {
 		return out // it has none of the service's ports
 	}
 	for _, e := range in.endpoints {
@@ -43,12 +43,12 @@ func (c *Catalog) candidates(out []candidate, d *declared, name string, in *slic
 			},
 			pod: e.pod, uid: e.uid, family: in.family, slice: name, known: p != nil,
 		}
-		if d.NodeLocal || d.Prefer == model.PreferNode {
+		if d.service.NodeLocal || d.service.Prefer == model.PreferNode {
 			if one.Node = e.node; p != nil {
 				one.Node = cmp.Or(p.node, e.node)
 			}
 		}
-		if d.Headless {
+		if d.service.Headless {
 			one.Hostname = e.hostname
 		}
 		if d.always {
@@ -237,7 +237,7 @@ func (s *service) addresses() []string {
 	if s == nil || s.good == nil {
 		return nil
 	}
-	return s.good.Addresses
+	return s.good.service.Addresses
 }
 
 // move records that a Service or a Pod had some addresses, and has others now, unless they are the same.

@@ -30,7 +30,7 @@ type service struct {
 
 // declared is a Service without its endpoints.
 type declared struct {
-	model.Service
+	service   model.Service
 	families  []corev1.IPFamily // clients call endpoints by addresses of the first
 	always    bool              // endpoints take requests with any readiness
 	endpoints bool              // they come from EndpointSlices
@@ -45,7 +45,7 @@ func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
 	}
 	d, faults := c.declare(o, at)
 	if s.faults = faults; len(faults) == 0 {
-		c.move(key, s.addresses(), d.Addresses)
+		c.move(key, s.addresses(), d.service.Addresses)
 		s.good = d
 	}
 	c.dirty[key] = true
@@ -55,7 +55,7 @@ func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
 func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []string) {
 	var r faults
 	d := &declared{
-		Service: model.Service{
+		service: model.Service{
 			Right: model.RightFull, Registry: c.options.Registry, Cluster: c.options.Cluster, Origin: at,
 			Host:      strings.ToLower(c.options.Domain.Host(o.Name, o.Namespace)),
 			Namespace: o.Namespace, Name: o.Name, Created: o.CreationTimestamp.Time, Resolution: model.ResolutionStatic,
@@ -63,7 +63,7 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 		},
 		families: o.Spec.IPFamilies, always: o.Spec.PublishNotReadyAddresses, endpoints: true,
 	}
-	d.Ports, d.named = r.ports(o.Spec.Ports), map[string]bool{}
+	d.service.Ports, d.named = r.ports(o.Spec.Ports), map[string]bool{}
 	for _, p := range o.Spec.Ports {
 		d.named[p.Name] = p.TargetPort.Type == intstr.String
 	}
@@ -76,14 +76,14 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 		r.addf("spec.type is %q, want ClusterIP, NodePort, LoadBalancer or ExternalName", o.Spec.Type)
 	}
 	d.near(o)
-	d.ExportTo = r.exportTo(o.Annotations[exportToAnnotation])
+	d.service.ExportTo = r.exportTo(o.Annotations[exportToAnnotation])
 	for _, account := range list(o.Annotations[accountsAnnotation]) {
 		if !name.MatchString(account) {
 			r.addf("metadata.annotations[%s] has %q, want names of service accounts, with commas between them", accountsAnnotation, account)
 		}
-		d.Accounts = append(d.Accounts, o.Namespace+"/"+account)
+		d.service.Accounts = append(d.service.Accounts, o.Namespace+"/"+account)
 	}
-	d.SubjectAltNames = list(o.Annotations[canonicalAnnotation])
+	d.service.SubjectAltNames = list(o.Annotations[canonicalAnnotation])
 	return d, r
 }
 
@@ -94,7 +94,7 @@ func (d *declared) near(o *corev1.Service) {
 		return
 	}
 	if p := o.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-		d.NodeLocal = true
+		d.service.NodeLocal = true
 	}
 	distribution := o.Annotations[distributionAnnotation]
 	if o.Spec.TrafficDistribution != nil {
@@ -103,14 +103,14 @@ func (d *declared) near(o *corev1.Service) {
 	switch distribution {
 	case "":
 	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
-		d.Prefer = model.PreferZone
+		d.service.Prefer = model.PreferZone
 	case corev1.ServiceTrafficDistributionPreferSameNode:
-		d.Prefer = model.PreferNode
+		d.service.Prefer = model.PreferNode
 	default:
-		d.Ignored = append(d.Ignored, fmt.Sprintf("spec.trafficDistribution is %q, which is not known here: requests go to all endpoints", distribution))
+		d.service.Ignored = append(d.service.Ignored, fmt.Sprintf("spec.trafficDistribution is %q, which is not known here: requests go to all endpoints", distribution))
 	}
 	if o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-		d.Ignored = append(d.Ignored, "spec.sessionAffinity is ClientIP, which sidecars do not read, as Istio's do not: requests go to all endpoints; "+
+		d.service.Ignored = append(d.service.Ignored, "spec.sessionAffinity is ClientIP, which sidecars do not read, as Istio's do not: requests go to all endpoints; "+
 			"for one endpoint of each client want a DestinationRule with trafficPolicy.loadBalancer.consistentHash.useSourceIp")
 	}
 }
@@ -118,17 +118,17 @@ func (d *declared) near(o *corev1.Service) {
 // externalName makes d a service of a DNS name, or of an IP address in its place.
 func (d *declared) externalName(r *faults, o *corev1.Service) {
 	target := strings.TrimSuffix(strings.ToLower(o.Spec.ExternalName), ".")
-	d.endpoints, d.Selector, d.External, d.Resolution = false, nil, true, model.ResolutionDNS
+	d.endpoints, d.service.Selector, d.service.External, d.service.Resolution = false, nil, true, model.ResolutionDNS
 	if _, err := netip.ParseAddr(target); err == nil {
-		d.Resolution = model.ResolutionStatic
+		d.service.Resolution = model.ResolutionStatic
 	} else if !name.MatchString(target) {
 		r.addf("spec.externalName is %q, want a DNS name", o.Spec.ExternalName)
 	} else {
-		d.ExternalName = target
+		d.service.ExternalName = target
 	}
-	d.Endpoints = []model.Endpoint{{Address: target, Cluster: d.Cluster}}
-	for i := range d.Ports {
-		d.Ports[i].Target = 0 // clients dial the name at the service's port: there is no translation
+	d.service.Endpoints = []model.Endpoint{{Address: target, Cluster: d.service.Cluster}}
+	for i := range d.service.Ports {
+		d.service.Ports[i].Target = 0 // clients dial the name at the service's port: there is no translation
 	}
 }
 
@@ -138,14 +138,14 @@ func (d *declared) clusterIPs(r *faults, o *corev1.Service) {
 		addresses = []string{o.Spec.ClusterIP}
 	}
 	if slices.Equal(addresses, []string{corev1.ClusterIPNone}) {
-		d.Headless, d.Resolution = true, model.ResolutionNone
+		d.service.Headless, d.service.Resolution = true, model.ResolutionNone
 		return
 	}
 	for _, a := range addresses {
 		if _, err := netip.ParseAddr(a); err != nil {
 			r.addf("spec.clusterIPs has %q, want IP addresses, or None alone", a)
 		}
-		d.Addresses = append(d.Addresses, model.Address(a))
+		d.service.Addresses = append(d.service.Addresses, model.Address(a))
 	}
 }
 

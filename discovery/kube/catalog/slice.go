@@ -131,7 +131,7 @@ func (c *Catalog) putSlice(key Key, now *slice) {
 
 // withEndpoints returns a service with the endpoints of all its slices.
 func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string) {
-	s := d.Service
+	s := d.service
 	var wrong faults
 	if d.endpoints {
 		names := slices.Collect(c.slicesOf.of(key))
@@ -158,7 +158,7 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 				}
 			}
 		}
-		if d.Headless {
+		if d.service.Headless {
 			c.lists(key, found)
 			found = c.foreign(key, found, &wrong)
 		} else {

@@ -116,8 +116,8 @@ func policyRule(f field, r *security.Rule, action security.AuthorizationPolicy_A
 	}
 }
 
-// ruleConditions requires values that can be compared in the lists of a source or an operation. It returns whether it has
-// lists about HTTP, and others.
+// ruleConditions requires values that can be compared in the lists of a source or an operation. It returns whether it
+// has lists about HTTP, and others.
 func ruleConditions(f field, m protoreflect.Message, fields map[string]model.Attribute) (http, tcp bool) {
 	some := false
 	for i := range m.Descriptor().Fields().Len() {
@@ -239,14 +239,15 @@ func unmatchablePrincipals(f field, name string, list []string) {
 // An object with an error is left out, or keeps its last good form. A policy that is left out lets in whom it keeps out, so
 // it has a third form, which is served where no good one is known: what it could have meant at its strictest.
 
-// everything is a policy that keeps everybody out.
-func everything() *security.AuthorizationPolicy {
+// denyAll is a policy that keeps everybody out.
+func denyAll() *security.AuthorizationPolicy {
 	return &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: []*security.Rule{{}}}
 }
 
-// closedPolicy closes a policy that was read but for these faults. What is left out of a rule that denies makes it deny
-// more; so does a value of a negative list. The translation does the same with values that were read and mean nothing.
-func closedPolicy(p *security.AuthorizationPolicy, faults []Problem) *security.AuthorizationPolicy {
+// failClosedPolicy closes a policy that was read but for these faults. What is left out of a rule that denies makes it
+// deny more; so does a value of a negative list. The translation does the same with values that were read and mean
+// nothing.
+func failClosedPolicy(p *security.AuthorizationPolicy, faults []Problem) *security.AuthorizationPolicy {
 	all, seen := false, map[string]bool{}
 	for _, f := range faults {
 		top, _, _ := strings.Cut(f.Path, ".")
@@ -254,7 +255,7 @@ func closedPolicy(p *security.AuthorizationPolicy, faults []Problem) *security.A
 			continue
 		}
 		if top != "spec" || f.Path == "spec" || seen[f.Path] { // not all of it was read, or it has another name
-			return everything()
+			return denyAll()
 		}
 		seen[f.Path] = true
 		all = closePath(p, f.Path) || all

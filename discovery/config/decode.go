@@ -80,12 +80,12 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 		return manifest(root, e, problems)
 	case e.apiVersion != "" && e.kind != "": // the rest of it is not judged here
 		var meant string
-		meant, item.Key, item.Problems = foreign(e)
-		if k, known := kindOf(bestOf(meant), meant); known && item.Key != "" && k.closed != nil {
+		meant, item.Key, item.Problems = unservedKind(e)
+		if k, known := kindOf(bestOf(meant), meant); known && item.Key != "" && k.failClosed != nil {
 			e.meta.Kind = meant
 			spec := k.spec()
 			faults, _ := (&report{ended: ended, namespace: e.meta.Namespace}).body(k, e, spec)
-			item.Closed = k.closedObject(e.meta, spec, append(problems, faults...))
+			item.Closed = k.failClosedObject(e.meta, spec, append(problems, faults...))
 		}
 		return item
 	default:
@@ -107,15 +107,15 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 	switch {
 	case !HasErrors(problems):
 		item.Object = &model.Object{Meta: e.meta, Spec: spec, Warnings: Warnings(problems)}
-	case item.Key != "" && k.closed != nil:
-		item.Closed = k.closedObject(e.meta, spec, problems)
+	case item.Key != "" && k.failClosed != nil:
+		item.Closed = k.failClosedObject(e.meta, spec, problems)
 	}
 	return item
 }
 
-// closedObject returns the object that stands for one with these faults; nil if that one keeps nobody out.
-func (k kind) closedObject(meta model.Meta, read proto.Message, faults []Problem) *model.Object {
-	spec := k.closed(read, faults)
+// failClosedObject returns the object that stands for one with these faults; nil if that one keeps nobody out.
+func (k kind) failClosedObject(meta model.Meta, read proto.Message, faults []Problem) *model.Object {
+	spec := k.failClosed(read, faults)
 	if spec == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (k kind) closedObject(meta model.Meta, read proto.Message, faults []Problem
 
 // body fills spec from a node. It returns its faults, and the lines of its fields.
 func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem, lines model.Lines) {
-	lines, sound := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, spec)
+	lines, sound := decodeFast(e.spec, e.specLine, e.meta.Origin.Line, spec)
 	if !sound {
 		proto.Reset(spec)
 		found, faults := decodeSpec(e.spec, e.specLine, spec, r.done)
@@ -152,10 +152,11 @@ func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem,
 // ClosedForm returns the object that stands for one of which only the name can be read; nil for kinds that keep nobody out.
 func ClosedForm(kind, namespace, name string) *model.Object {
 	k, known := kindOf(bestOf(kind), kind)
-	if !known || k.closed == nil {
+	if !known || k.failClosed == nil {
 		return nil
 	}
-	return k.closedObject(model.Meta{Kind: kind, Namespace: namespace, Name: name}, k.spec(), []Problem{{Severity: Error, Path: "spec"}})
+	meta := model.Meta{Kind: kind, Namespace: namespace, Name: name}
+	return k.failClosedObject(meta, k.spec(), []Problem{{Severity: Error, Path: "spec"}})
 }
 
 // envelope holds the fields that every object of Kubernetes' form has.
@@ -210,7 +211,7 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 type envelopeReader struct {
 	*reader
 	envelope
-	tally
+	problemList
 }
 
 func (r *envelopeReader) faultf(line int, path, format string, args ...any) {
@@ -335,10 +336,9 @@ func (r *envelopeReader) name(e entry, path string) string {
 	return ""
 }
 
-// foreign judges an object of a kind that is not served. An object that was probably meant to be of a served kind is
-// refused, under the key of that kind. Any other object is ignored, with a warning.
-// kind is the kind that was meant.
-func foreign(e envelope) (kind, key string, problems []Problem) {
+// unservedKind judges an object of a kind that is not served. An object that was probably meant to be of a served kind
+// is refused, under the key of that kind. Any other object is ignored, with a warning. kind is the kind that was meant.
+func unservedKind(e envelope) (kind, key string, problems []Problem) {
 	in, version, _ := strings.Cut(e.apiVersion, "/")
 	p := Problem{Line: e.meta.Origin.Line, Severity: Error, Object: title(e.meta)}
 	meant := e.meta
@@ -346,13 +346,13 @@ func foreign(e envelope) (kind, key string, problems []Problem) {
 	switch {
 	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it; only that name is used
 		return "", "", nil
-	case slices.Contains(kindNames(), e.kind) && (istios(in) || nearGroup(e.apiVersion)):
+	case slices.Contains(kindNames(), e.kind) && (isIstioGroup(in) || similarGroup(e.apiVersion)):
 		p.Path, p.Line = "apiVersion", e.line["apiVersion"]
 		p.Message = fmt.Sprintf("is %q, want %s", e.apiVersion, bestOf(e.kind))
 	case near != "" && in == groupOf(near) && slices.Contains(versions(near), version):
 		meant.Kind, p.Path, p.Line = near, "kind", e.line["kind"]
 		p.Message = fmt.Sprintf("is %q, did you mean %s?", e.kind, near)
-	case istios(in) && e.kind != "EnvoyFilter":
+	case isIstioGroup(in) && e.kind != "EnvoyFilter":
 		p.Path, p.Line = "kind", e.line["kind"]
 		p.Message = fmt.Sprintf("is %q, want one of %s", e.kind, strings.Join(kindNames(), ", "))
 	default:
@@ -365,12 +365,12 @@ func foreign(e envelope) (kind, key string, problems []Problem) {
 	return meant.Kind, key, []Problem{p}
 }
 
-// nearGroup reports whether an apiVersion is probably meant to be Istio's. Other groups have kinds of the same names,
-// such as Gateway of gateway.networking.k8s.io.
-func nearGroup(apiVersion string) bool {
+// similarGroup reports whether an apiVersion is probably meant to be Istio's. Other groups have kinds of the same
+// names, such as Gateway of gateway.networking.k8s.io.
+func similarGroup(apiVersion string) bool {
 	in, _, found := strings.Cut(apiVersion, "/")
 	return !found || !strings.HasSuffix(in, ".k8s.io") && spelling.Nearest(in, []string{group, securityGroup}) != ""
 }
 
-// istios reports whether a group is one of Istio's whose kinds are served.
-func istios(in string) bool { return in == group || in == securityGroup }
+// isIstioGroup reports whether a group is one of Istio's whose kinds are served.
+func isIstioGroup(in string) bool { return in == group || in == securityGroup }

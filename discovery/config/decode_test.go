@@ -349,7 +349,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		splitChangesNothing(t, data, objects)
-		straightAgrees(t, data)
+		fastDecoderAgrees(t, data)
 	})
 }
 

@@ -4,10 +4,10 @@
 //	              │                │                    │                             │
 //	              └──── line ◀─────┴────── place ◀──────┴──────────── path ◀──────────┴──▶ Problem{file, line, path, message}
 //
-// This long way finds faults. Nearly all documents are valid and simple, and take two short ways: a document of block
+// This slow path finds faults. Nearly all documents are valid and simple, and take two fast paths: a document of block
 // mappings and lists is read into nodes without the YAML package (fastyaml.go), and nodes are decoded directly into
-// Istio's type (straight.go). A document that a short way does not support takes the long way from its start, so that
-// the long way gives every verdict.
+// Istio's type (fastdecode.go). A document that a fast path does not support takes the slow path from its start, so
+// that the slow path gives every verdict.
 //
 // There is no schema other than protobuf's. YAML is rewritten as JSON with one node a line, so that the line of an
 // error of protojson names the node: its line in the file, its path, and the type of the field. Rules name fields by

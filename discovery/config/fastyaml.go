@@ -31,11 +31,11 @@ func (s *nodes) alloc(k yaml.Kind, line int) *yaml.Node {
 	return n
 }
 
-// plain reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one document
-// in ASCII of block mappings and block lists, whose scalars are on one line and have no escapes, and of flows on one line. It gives up on any
-// other form and on faults; the YAML package then reads the document from the start. Nodes have a kind, a value, a
-// style and a line.
-type plain struct {
+// fastYAML reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one
+// document in ASCII of block mappings and block lists, whose scalars are on one line and have no escapes, and of flows
+// on one line. It gives up on any other form and on faults; the YAML package then reads the document from the start.
+// Nodes have a kind, a value, a style and a line.
+type fastYAML struct {
 	*nodes
 	text string
 	next int // where the line after the current one begins
@@ -47,14 +47,14 @@ type plain struct {
 	failed bool
 }
 
-// readPlain returns the root node of a document, false if it gives up.
-func readPlain(text string, memory *nodes) (*yaml.Node, bool) {
+// readFastYAML returns the root node of a document, false if it gives up.
+func readFastYAML(text string, memory *nodes) (*yaml.Node, bool) {
 	for i := range len(text) {
 		if c := text[i]; c != '\n' && (c < ' ' || c > '~') {
 			return nil, false
 		}
 	}
-	p := plain{nodes: memory, text: text}
+	p := fastYAML{nodes: memory, text: text}
 	p.advance()
 	if p.indent == 0 && strings.TrimRight(p.rest, " ") == "---" {
 		p.advance()
@@ -66,13 +66,13 @@ func readPlain(text string, memory *nodes) (*yaml.Node, bool) {
 	return root, !p.failed && p.indent < 0
 }
 
-func (p *plain) fail() *yaml.Node {
+func (p *fastYAML) fail() *yaml.Node {
 	p.failed, p.indent = true, -1
 	return nil
 }
 
 // advance goes to the next line that holds more than a comment.
-func (p *plain) advance() {
+func (p *fastYAML) advance() {
 	for p.next < len(p.text) {
 		line := p.text[p.next:]
 		if end := strings.IndexByte(line, '\n'); end >= 0 {
@@ -91,7 +91,7 @@ func (p *plain) advance() {
 }
 
 // block reads the mapping or list that begins here.
-func (p *plain) block() *yaml.Node {
+func (p *fastYAML) block() *yaml.Node {
 	if isItem(p.rest) {
 		return p.list()
 	}
@@ -103,7 +103,7 @@ func isItem(rest string) bool {
 	return rest != "" && rest[0] == '-' && (len(rest) == 1 || rest[1] == ' ')
 }
 
-func (p *plain) mapping() *yaml.Node {
+func (p *fastYAML) mapping() *yaml.Node {
 	n, indent := p.alloc(yaml.MappingNode, p.line), p.indent
 	for p.indent == indent {
 		key, value, found := p.key()
@@ -120,7 +120,7 @@ func (p *plain) mapping() *yaml.Node {
 }
 
 // key cuts "key: value" in two.
-func (p *plain) key() (key, value string, found bool) {
+func (p *fastYAML) key() (key, value string, found bool) {
 	for i := range len(p.rest) {
 		switch {
 		case p.rest[i] == ' ' && i+1 < len(p.rest) && p.rest[i+1] == '#':
@@ -140,7 +140,7 @@ func isMarked(text string) bool {
 }
 
 // value reads the value of a key of a mapping, and goes to the line after it.
-func (p *plain) value(text string, indent int) *yaml.Node {
+func (p *fastYAML) value(text string, indent int) *yaml.Node {
 	line := p.line
 	if text != "" && text[0] != '#' {
 		return p.oneLine(text)
@@ -156,7 +156,7 @@ func (p *plain) value(text string, indent int) *yaml.Node {
 	}
 }
 
-func (p *plain) list() *yaml.Node {
+func (p *fastYAML) list() *yaml.Node {
 	n, indent := p.alloc(yaml.SequenceNode, p.line), p.indent
 	for p.indent == indent && isItem(p.rest) {
 		text := strings.TrimLeft(p.rest[1:], " ")
@@ -178,7 +178,7 @@ func (p *plain) list() *yaml.Node {
 }
 
 // oneLine reads a node that ends with its line, and goes to the next one.
-func (p *plain) oneLine(text string) *yaml.Node {
+func (p *fastYAML) oneLine(text string) *yaml.Node {
 	var n *yaml.Node
 	rest := ""
 	switch text[0] {
@@ -202,7 +202,7 @@ func (p *plain) oneLine(text string) *yaml.Node {
 }
 
 // quoted reads a scalar in quotes, and returns what follows it on its line; nil where it gives up.
-func (p *plain) quoted(text string) (*yaml.Node, string) {
+func (p *fastYAML) quoted(text string) (*yaml.Node, string) {
 	value, rest, found := strings.Cut(text[1:], text[:1])
 	if !found || text[0] == '"' && strings.Contains(value, `\`) {
 		return nil, ""
@@ -229,9 +229,9 @@ func isPlain(text string) bool {
 
 const maxFlow = 100 // mappings and lists in one another
 
-// flow reads {a: b, c: [d]} where text begins, and returns what follows it on its line. Like the rest of plain it gives up on what few write: a
-// form of several lines, keys in quotes or without a value, a comma at the end.
-func (p *plain) flow(text string, depth int) (n *yaml.Node, rest string) {
+// flow reads {a: b, c: [d]} where text begins, and returns what follows it on its line. Like the rest of fastYAML it
+// gives up on what few write: a form of several lines, keys in quotes or without a value, a comma at the end.
+func (p *fastYAML) flow(text string, depth int) (n *yaml.Node, rest string) {
 	kind, end := yaml.MappingNode, "}"
 	if text[0] == '[' {
 		kind, end = yaml.SequenceNode, "]"
@@ -270,7 +270,7 @@ func (p *plain) flow(text string, depth int) (n *yaml.Node, rest string) {
 }
 
 // flowValue reads a value within a flow, nil where it gives up.
-func (p *plain) flowValue(text string, depth int) (*yaml.Node, string) {
+func (p *fastYAML) flowValue(text string, depth int) (*yaml.Node, string) {
 	switch {
 	case text == "":
 		return nil, ""

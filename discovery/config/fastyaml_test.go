@@ -25,11 +25,11 @@ func look(n *yaml.Node, depth int, out []seen) []seen {
 	return out
 }
 
-// plainAgrees reads data in both ways, and reports whether the short one accepts it.
-func plainAgrees(t *testing.T, memory *nodes, data string) bool {
+// fastYAMLAgrees reads data on both paths, and reports whether the fast one accepts it.
+func fastYAMLAgrees(t *testing.T, memory *nodes, data string) bool {
 	t.Helper()
 	memory.used = 0
-	root, ok := readPlain(data, memory)
+	root, ok := readFastYAML(data, memory)
 	if !ok {
 		return false
 	}
@@ -49,7 +49,7 @@ func plainAgrees(t *testing.T, memory *nodes, data string) bool {
 func TestPlain(t *testing.T) {
 	var memory nodes
 	for _, d := range Split(services(2)) {
-		if !plainAgrees(t, &memory, string(d.Data)) {
+		if !fastYAMLAgrees(t, &memory, string(d.Data)) {
 			t.Errorf("takes the long way:\n%s", d.Data)
 		}
 	}
@@ -59,7 +59,7 @@ func TestPlain(t *testing.T) {
 		"a: []\nb: {}\nc: [ ] # d\ne: { }", "a: [b]", "a: {b: c}", "a: [b, c,d]\ne: { f: g , h: 'i, ]' }", "a:\n- {b: [{c: d}, \"e\"], f: {}} # g\n- [h, [i]]\nj: k",
 		"hosts: [a.b, '*']\nhttp: [{route: [{destination: {host: a.b, port: {number: 80}}, weight: 20}]}]", "a: b]", "a: [b:c, -d, http://e/f, 10.0.0.0/8, 1s]", "a: {b.c/d: e-f}",
 	} {
-		if !plainAgrees(t, &memory, data) {
+		if !fastYAMLAgrees(t, &memory, data) {
 			t.Errorf("takes the long way: %q", data)
 		}
 	}
@@ -71,7 +71,7 @@ func TestPlain(t *testing.T) {
 		"a: ['b' 'c']", "a: [[] []]", "a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "a: b\n  c", "a: b\n c: d", "  a: b", "a:\n    b: c\n  d: e", "a: b: c", "a: 'b''c'", `a: "b\"c"`, "a: 'b'c", "a: 'b'#c", "a: 'b", "<<: a",
 		"a : b", "\"a\": b", "a:\tb", "a: b\r\nc: d", "a: é", "- - a", "-\n  a: b", "a: b\n- c", "- a\nb: c", "a:\n- b\n  c", "@a: b", "a: `b", "a: ]", "a:\n  b", "---a: b", "...a: b",
 	} {
-		if plainAgrees(t, &memory, data) {
+		if fastYAMLAgrees(t, &memory, data) {
 			t.Errorf("is taken: %q", data)
 		}
 	}
@@ -96,7 +96,7 @@ func TestPlainAtRandom(t *testing.T) {
 			b.WriteString(piece)
 		}
 		for _, d := range Split([]byte(b.String())) {
-			if plainAgrees(t, &memory, string(d.Data)) {
+			if fastYAMLAgrees(t, &memory, string(d.Data)) {
 				taken++
 			}
 		}
@@ -131,10 +131,10 @@ func TestFlowAtRandom(t *testing.T) {
 	for i := range 20_000 {
 		data := "a: " + value(0)
 		if at := random.IntN(len(data)); i%2 == 0 {
-			if plainAgrees(t, &memory, data) {
+			if fastYAMLAgrees(t, &memory, data) {
 				whole++
 			}
-		} else if plainAgrees(t, &memory, data[:at]+strings.Repeat(data[at:at+1], 2*random.IntN(2))+data[at+1:]) {
+		} else if fastYAMLAgrees(t, &memory, data[:at]+strings.Repeat(data[at:at+1], 2*random.IntN(2))+data[at+1:]) {
 			taken++
 		}
 	}
@@ -150,7 +150,7 @@ func FuzzPlain(f *testing.F) {
 	var memory nodes
 	f.Fuzz(func(t *testing.T, data string) {
 		for _, d := range Split([]byte(data)) {
-			plainAgrees(t, &memory, string(d.Data))
+			fastYAMLAgrees(t, &memory, string(d.Data))
 		}
 	})
 }

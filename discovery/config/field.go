@@ -12,7 +12,7 @@ import (
 
 // report collects the problems that rules find in one object.
 type report struct {
-	tally
+	problemList
 	places    places
 	read      func() places // finds places that are not known yet: few objects need them
 	index     index
@@ -32,7 +32,7 @@ func (r *report) done() bool { return r.ended != nil && r.ended() != nil }
 
 // found returns the place of a field, or the nearest place above it that the file has: rules also report missing
 // fields. whole is whether it is the place of the field itself.
-func (r *report) found(w *way) (at int, whole bool) {
+func (r *report) found(w *fieldPath) (at int, whole bool) {
 	if r.index == nil {
 		if r.places == nil {
 			r.places = r.read()
@@ -40,10 +40,10 @@ func (r *report) found(w *way) (at int, whole bool) {
 		r.index = r.places.index()
 	}
 	r.steps++
-	if w.up == nil {
+	if w.parent == nil {
 		return 0, true
 	}
-	above, whole := r.found(w.up)
+	above, whole := r.found(w.parent)
 	if !whole {
 		return above, false
 	}
@@ -56,11 +56,11 @@ func (r *report) found(w *way) (at int, whole bool) {
 // field is the place in an object to which a rule applies.
 type field struct {
 	report *report
-	way    *way
+	path   *fieldPath
 }
 
 // root is the field that has all others.
-func (r *report) root() field { return field{r, &way{step: step{name: "spec"}}} }
+func (r *report) root() field { return field{r, &fieldPath{step: step{name: "spec"}}} }
 
 // at is a field of a message, by its JSON name.
 func (f field) at(name string) field { return f.down(step{name: name}) }
@@ -72,12 +72,12 @@ func (f field) item(i int) field { return f.down(step{item: i + 1}) }
 
 func (f field) down(s step) field {
 	f.report.steps++
-	return field{f.report, &way{f.way, s}}
+	return field{f.report, &fieldPath{f.path, s}}
 }
 
 // given reports whether the file has the field: protobuf does not distinguish 0 from a missing value.
 func (f field) given() bool {
-	_, whole := f.report.found(f.way)
+	_, whole := f.report.found(f.path)
 	return whole
 }
 
@@ -91,9 +91,10 @@ func (f field) add(severity Severity, format string, args []any) {
 	if !f.report.next(severity) {
 		return
 	}
-	at, _ := f.report.found(f.way)
+	at, _ := f.report.found(f.path)
 	f.report.keep(Problem{
-		Line: f.report.places[at].line, Severity: severity, Path: f.way.String(), Message: fmt.Sprintf(format, short(args)...),
+		Line: f.report.places[at].line, Severity: severity, Path: f.path.String(),
+		Message: fmt.Sprintf(format, short(args)...),
 	})
 }
 
@@ -120,19 +121,19 @@ type step struct {
 	key  bool   // the name is the choice of the object's author
 }
 
-// way is a path from the root of an object.
-type way struct {
-	up *way // nil at the root
+// fieldPath is a path from the root of an object.
+type fieldPath struct {
+	parent *fieldPath // nil at the root
 	step
 }
 
 // String returns "spec.http[0].timeout". Keys that could be read as more than a key are in brackets and quotes:
 // spec.http[0].headers.request.set["x\ny"].
-func (w *way) String() string {
-	if w.up == nil {
+func (w *fieldPath) String() string {
+	if w.parent == nil {
 		return w.name
 	}
-	return w.up.String() + w.text()
+	return w.parent.String() + w.text()
 }
 
 // maxKey is how many bytes of a key a path shows.
@@ -167,7 +168,7 @@ type place struct {
 	parent int  // index of the place above, -1 at the root
 	step   step // from the place above, as the file writes it
 	line   int
-	slot   slot
+	typ    fieldType
 	node   *yaml.Node
 }
 
@@ -227,7 +228,7 @@ func (p places) lines(from int) model.Lines {
 
 // jsonName returns the name of a place in rules: a file may use target_port as well.
 func (p place) jsonName() string {
-	if f := p.slot.field; f != nil && !p.slot.element {
+	if f := p.typ.field; f != nil && !p.typ.element {
 		return f.JSONName()
 	}
 	return p.step.name

@@ -34,9 +34,9 @@ type kind struct {
 	spec  func() proto.Message // an empty one
 	rules func(field, proto.Message)
 
-	// closed makes a spec from what could be read of one that has faults: it keeps out all whom that one may keep out. It is
-	// nil for a kind that keeps nobody out, and makes nil for an object that keeps nobody out.
-	closed func(read proto.Message, faults []Problem) proto.Message
+	// failClosed makes a spec from what could be read of one that has faults: it keeps out all whom that one may keep
+	// out. It is nil for a kind that keeps nobody out, and makes nil for an object that keeps nobody out.
+	failClosed func(read proto.Message, faults []Problem) proto.Message
 }
 
 // kindOf returns a kind; false if it is not served.
@@ -47,17 +47,17 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 	switch name {
 	case "AuthorizationPolicy":
-		return closing(kindFor(name, authorizationPolicy), closedPolicy), true
+		return failingClosed(kindFor(name, authorizationPolicy), failClosedPolicy), true
 	case "DestinationRule":
 		return kindFor(name, destinationRule), true
 	case "Gateway":
 		return kindFor(name, gateway), true
 	case "PeerAuthentication":
-		return closing(kindFor(name, peerAuthentication), closedPeerAuthentication), true
+		return failingClosed(kindFor(name, peerAuthentication), failClosedPeerAuthentication), true
 	case "ProxyConfig":
 		return kindFor(name, proxyConfig), true
 	case "RequestAuthentication":
-		return closing(kindFor(name, requestAuthentication), closedRequestAuthentication), true
+		return failingClosed(kindFor(name, requestAuthentication), failClosedRequestAuthentication), true
 	case "ServiceEntry":
 		return kindFor(name, serviceEntry), true
 	case "Sidecar":
@@ -123,9 +123,9 @@ func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 	}
 }
 
-// closing returns a kind with a function for closed.
-func closing[M proto.Message](k kind, closed func(M, []Problem) M) kind {
-	k.closed = func(read proto.Message, faults []Problem) proto.Message {
+// failingClosed returns a kind with a function for failClosed.
+func failingClosed[M proto.Message](k kind, closed func(M, []Problem) M) kind {
+	k.failClosed = func(read proto.Message, faults []Problem) proto.Message {
 		if out := closed(read.(M), faults); out.ProtoReflect().IsValid() {
 			return out
 		}

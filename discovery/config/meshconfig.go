@@ -218,7 +218,8 @@ func extensionProvider(f field, p *meshconfig.MeshConfig_ExtensionProvider) {
 		}
 	}
 	if g := p.GetEnvoyExtAuthzGrpc(); g != nil {
-		externalAuthorization(f.at("envoyExtAuthzGrpc"), g.Service, g.Port, g.Timeout, g.StatusOnError, g.IncludeRequestBodyInCheck)
+		externalAuthorization(f.at("envoyExtAuthzGrpc"), g.Service, g.Port, g.Timeout, g.StatusOnError,
+			g.IncludeRequestBodyInCheck)
 	}
 }
 
@@ -243,8 +244,9 @@ func externalAuthorization(f field, service string, port uint32, timeout *durati
 	}
 }
 
-// ofCertificates are the conditions that Istio does not take in CUSTOM policies: those about who the client or its token is.
-var ofCertificates = []model.Attribute{
+// certificateAttributes are the conditions that Istio does not take in CUSTOM policies: those about who the client or
+// its token is.
+var certificateAttributes = []model.Attribute{
 	model.SourcePrincipal, model.SourceNamespace, model.SourceAccount, model.SourceDomain,
 	model.RequestPrincipal, model.RequestAudiences, model.RequestPresenter, model.RequestClaims,
 }
@@ -263,13 +265,15 @@ func customPolicy(f field, p *security.AuthorizationPolicy) {
 			s := from.GetSource().ProtoReflect()
 			for k := range s.Descriptor().Fields().Len() {
 				fd := s.Descriptor().Fields().Get(k)
-				if s.Get(fd).List().Len() > 0 && slices.Contains(ofCertificates, attributeOf(fd.JSONName(), sourceFields)) {
+				if s.Get(fd).List().Len() > 0 &&
+					slices.Contains(certificateAttributes, attributeOf(fd.JSONName(), sourceFields)) {
 					at.at("from").item(j).at("source").at(fd.JSONName()).errorf("is about the client's identity or token, which CUSTOM does not take: want ipBlocks or remoteIpBlocks, or leave it to the provider")
 				}
 			}
 		}
 		for j, w := range r.GetWhen() {
-			if c, known := model.ParseCondition(w.GetKey()); known && slices.Contains(ofCertificates, c.Attribute) {
+			c, known := model.ParseCondition(w.GetKey())
+			if known && slices.Contains(certificateAttributes, c.Attribute) {
 				at.at("when").item(j).at("key").errorf("is %s, about the client's identity or token, which CUSTOM does not take: leave it to the provider", w.Key)
 			}
 		}

@@ -63,9 +63,10 @@ func selector(f field, s *selection.WorkloadSelector) {
 	}
 }
 
-// closedPeerAuthentication returns what stands for a policy that has an error, and whose last good form is not known: STRICT for all
-// that it could have named. That is its selector, if the selector has no fault; else, by a selector without labels, each workload.
-func closedPeerAuthentication(read *security.PeerAuthentication, faults []Problem) *security.PeerAuthentication {
+// failClosedPeerAuthentication returns what stands for a policy that has an error, and whose last good form is not
+// known: STRICT for all that it could have named. That is its selector, if the selector has no fault; else, by a
+// selector without labels, each workload.
+func failClosedPeerAuthentication(read *security.PeerAuthentication, faults []Problem) *security.PeerAuthentication {
 	out := &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_STRICT}}
 	r := newPlaceless() // nobody has judged a selector beside what cannot be read
 	selector(r.root().at("selector"), read.Selector)

@@ -133,14 +133,14 @@ func (s suggestion) String() string {
 // have as many as it has fields.
 const maxNamed = 100
 
-// tally collects the problems of one object.
-type tally struct {
+// problemList collects the problems of one object.
+type problemList struct {
 	named  []Problem
 	counts map[Severity]int
 }
 
 // next counts a problem. It reports whether the problem is to be named, by keep.
-func (t *tally) next(s Severity) bool {
+func (t *problemList) next(s Severity) bool {
 	if t.counts == nil {
 		t.counts = map[Severity]int{}
 	}
@@ -148,10 +148,10 @@ func (t *tally) next(s Severity) bool {
 	return t.counts[s] <= maxNamed
 }
 
-func (t *tally) keep(p Problem) { t.named = append(t.named, p) }
+func (t *problemList) keep(p Problem) { t.named = append(t.named, p) }
 
 // all returns the problems that are named, and one for the others, at a line.
-func (t *tally) all(line int, path string) []Problem {
+func (t *problemList) all(line int, path string) []Problem {
 	more := func(s Severity) int { return max(t.counts[s]-maxNamed, 0) }
 	errors, warnings := more(Error), more(Warning)
 	rest := Problem{Line: line, Severity: Error, Path: path}

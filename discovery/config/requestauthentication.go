@@ -116,12 +116,14 @@ var (
 	keyFault  = regexp.MustCompile(`^spec\.jwtRules\[\d+\]\.(jwks|jwksUri|timeout)$`)
 )
 
-// lostKeys stand for keys that cannot be read: a rule without any would get those of its issuer's address.
-const lostKeys = "{}"
+// emptyJWKS stand for keys that cannot be read: a rule without any would get those of its issuer's address.
+const emptyJWKS = "{}"
 
-// closedRequestAuthentication closes an object that was read but for these faults. A rule whose keys are not known takes no
-// token of its issuer; one that cannot be read otherwise takes no token at all, and loses its issuer.
-func closedRequestAuthentication(p *security.RequestAuthentication, faults []Problem) *security.RequestAuthentication {
+// failClosedRequestAuthentication closes an object that was read but for these faults. A rule whose keys are not known
+// takes no token of its issuer; one that cannot be read otherwise takes no token at all, and loses its issuer.
+func failClosedRequestAuthentication(
+	p *security.RequestAuthentication, faults []Problem,
+) *security.RequestAuthentication {
 	unread := &security.RequestAuthentication{JwtRules: []*security.JWTRule{{}}}
 	seen := map[string]bool{}
 	for _, f := range faults {
@@ -140,9 +142,9 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 		case i >= len(p.JwtRules), seen[f.Path]:
 			return unread
 		case keyFault.MatchString(f.Path):
-			p.JwtRules[i].Jwks, p.JwtRules[i].JwksUri = lostKeys, ""
+			p.JwtRules[i].Jwks, p.JwtRules[i].JwksUri = emptyJWKS, ""
 		default:
-			p.JwtRules[i] = unreadRule(p.JwtRules[i])
+			p.JwtRules[i] = unreadableRule(p.JwtRules[i])
 		}
 		seen[f.Path] = true
 	}
@@ -153,9 +155,9 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 			switch {
 			case f.Severity == Warning:
 			case keyFault.MatchString(f.Path):
-				rule.Jwks, rule.JwksUri = lostKeys, ""
+				rule.Jwks, rule.JwksUri = emptyJWKS, ""
 			default:
-				p.JwtRules[i] = unreadRule(rule)
+				p.JwtRules[i] = unreadableRule(rule)
 			}
 		}
 	}
@@ -167,8 +169,8 @@ func closedRequestAuthentication(p *security.RequestAuthentication, faults []Pro
 	return p
 }
 
-// unreadRule returns what stands for a rule that cannot be read: its places, as far as Envoy takes them.
-func unreadRule(was *security.JWTRule) *security.JWTRule {
+// unreadableRule returns what stands for a rule that cannot be read: its places, as far as Envoy takes them.
+func unreadableRule(was *security.JWTRule) *security.JWTRule {
 	out := &security.JWTRule{
 		FromParams:  slices.DeleteFunc(slices.Clone(was.GetFromParams()), func(s string) bool { return s == "" }),
 		FromCookies: slices.DeleteFunc(slices.Clone(was.GetFromCookies()), func(s string) bool { return s == "" }),

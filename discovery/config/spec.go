@@ -31,8 +31,7 @@ func decodeSpec(n *yaml.Node, line int, m proto.Message, done func() bool) (foun
 	skip := map[string]bool{}
 	for read := 0; ; {
 		w := writer{reader: newReader(), skip: skip}
-		w.node(n, place{parent: -1, step: step{name: "spec"}, line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "",
-			false, 0)
+		w.node(n, specPlace(line, m), "", false, 0)
 		if w.fault != nil {
 			return w.places, append(faults, *w.fault)
 		}
@@ -69,8 +68,12 @@ func alternatives(f protoreflect.FieldDescriptor) (names []string) {
 // placesOf returns the places of the nodes of a message that was read without a fault.
 func placesOf(n *yaml.Node, line int, m proto.Message) places {
 	w := writer{reader: newReader()}
-	w.node(n, place{parent: -1, step: step{name: "spec"}, line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "", false, 0)
+	w.node(n, specPlace(line, m), "", false, 0)
 	return w.places
+}
+
+func specPlace(line int, m proto.Message) place {
+	return place{parent: -1, step: step{name: "spec"}, line: line, typ: fieldType{root: m.ProtoReflect().Descriptor()}}
 }
 
 // explain converts an error of protojson to a problem of the file.
@@ -85,9 +88,9 @@ func (w *writer) explain(err error) Problem {
 	switch {
 	case strings.HasPrefix(message, "invalid value"), strings.HasPrefix(message, "unexpected token"),
 		strings.HasPrefix(message, "invalid google.protobuf.Duration"):
-		message = fmt.Sprintf("is %s, want %s", short([]any{describe(p.node)})[0], p.slot.want())
-	case strings.HasSuffix(message, "is already set") && p.slot.field != nil && p.slot.field.ContainingOneof() != nil:
-		message = "is given beside another, want one of " + strings.Join(alternatives(p.slot.field), ", ")
+		message = fmt.Sprintf("is %s, want %s", short([]any{describe(p.node)})[0], p.typ.want())
+	case strings.HasSuffix(message, "is already set") && p.typ.field != nil && p.typ.field.ContainingOneof() != nil:
+		message = "is given beside another, want one of " + strings.Join(alternatives(p.typ.field), ", ")
 	}
 	return Problem{Line: p.line, Severity: Error, Path: w.places.path(at), Message: message}
 }
@@ -98,7 +101,7 @@ type writer struct {
 	json    bytes.Buffer
 	places  places
 	skip    map[string]bool // paths to leave out: their faults are known
-	unknown tally           // fields that their message does not have, which are left out as well
+	unknown problemList     // fields that their message does not have, which are left out as well
 }
 
 // node writes lead, then n. Closing brackets stay on the line of the text before them.
@@ -119,7 +122,7 @@ func (w *writer) node(n *yaml.Node, p place, lead string, aliased bool, depth in
 	case n.Kind == yaml.SequenceNode:
 		w.list(n, at, aliased, depth)
 	default:
-		w.json.WriteString(p.slot.scalar(n))
+		w.json.WriteString(p.typ.scalar(n))
 	}
 }
 
@@ -127,8 +130,11 @@ func (w *writer) object(n *yaml.Node, at int, aliased bool, depth int) {
 	w.json.WriteByte('{')
 	comma := ""
 	for _, e := range w.entries(n, aliased, depth) {
-		below, known := w.places[at].slot.child(e.key)
-		p := place{parent: at, step: step{name: e.key, key: !known || below.element || below.field == nil}, line: e.line, slot: below}
+		below, known := w.places[at].typ.child(e.key)
+		p := place{
+			parent: at, line: e.line, typ: below,
+			step: step{name: e.key, key: !known || below.element || below.field == nil},
+		}
 		switch {
 		case !known:
 			w.refuse(p, e.key)
@@ -144,7 +150,7 @@ func (w *writer) list(n *yaml.Node, at int, aliased bool, depth int) {
 	w.json.WriteByte('[')
 	comma := ""
 	for i, item := range n.Content {
-		p := place{parent: at, step: step{item: i + 1}, line: item.Line, slot: w.places[at].slot.item()}
+		p := place{parent: at, step: step{item: i + 1}, line: item.Line, typ: w.places[at].typ.item()}
 		if !w.skipped(p) {
 			w.node(item, p, comma, aliased, depth+1)
 			comma = ","
@@ -161,14 +167,15 @@ func (w *writer) refuse(p place, key string) {
 	if w.unknown.next(Error) {
 		w.unknown.keep(Problem{
 			Line: p.line, Severity: Error, Path: w.places.path(p.parent) + p.step.text(),
-			Message: fmt.Sprintf("unknown field %q%s", short([]any{key})[0], suggest(key, w.places[p.parent].slot.fieldNames())),
+			Message: fmt.Sprintf("unknown field %q%s",
+				short([]any{key})[0], suggest(key, w.places[p.parent].typ.fieldNames())),
 		})
 	}
 }
 
 // scalar writes a scalar as protojson reads it. Istio accepts a duration in any unit, protobuf's JSON in seconds only.
 // No API server accepts a number in quotes; protobuf's JSON does.
-func (s slot) scalar(n *yaml.Node) string {
+func (s fieldType) scalar(n *yaml.Node) string {
 	if m := s.message(); m != nil && m.FullName() == duration {
 		if d, err := time.ParseDuration(n.Value); err == nil {
 			if out, err := protojson.Marshal(durationpb.New(d)); err == nil {
@@ -189,7 +196,7 @@ func (s slot) scalar(n *yaml.Node) string {
 }
 
 // fieldNames returns the names of the fields that the message may have here.
-func (s slot) fieldNames() []string {
+func (s fieldType) fieldNames() []string {
 	var names []string
 	if m := s.message(); m != nil {
 		for i := range m.Fields().Len() {
@@ -199,9 +206,9 @@ func (s slot) fieldNames() []string {
 	return names
 }
 
-// slot is the type that protobuf expects at a place: a message at the root, a field, or one element of a repeated
-// field. The zero slot accepts anything.
-type slot struct {
+// fieldType is the type that protobuf expects at a place: a message at the root, a field, or one element of a repeated
+// field. The zero fieldType accepts anything.
+type fieldType struct {
 	root    protoreflect.MessageDescriptor
 	field   protoreflect.FieldDescriptor
 	element bool // of a list, or a value of a map
@@ -210,7 +217,7 @@ type slot struct {
 const duration = "google.protobuf.Duration"
 
 // message returns the message type that is expected here, nil if another type is.
-func (s slot) message() protoreflect.MessageDescriptor {
+func (s fieldType) message() protoreflect.MessageDescriptor {
 	switch {
 	case s.field == nil:
 		return s.root
@@ -223,38 +230,38 @@ func (s slot) message() protoreflect.MessageDescriptor {
 	}
 }
 
-// child returns the slot of a key; false if the message has no such field.
-func (s slot) child(key string) (slot, bool) {
+// child returns the type of a key; false if the message has no such field.
+func (s fieldType) child(key string) (fieldType, bool) {
 	if s.field != nil && s.field.IsMap() && !s.element {
-		return slot{field: s.field, element: true}, true
+		return fieldType{field: s.field, element: true}, true
 	}
 	m := s.message()
 	if m == nil || m.ParentFile().Package() == "google.protobuf" { // not checked here: a Struct may have any keys
-		return slot{}, true
+		return fieldType{}, true
 	}
 	field := m.Fields().ByJSONName(key)
 	if field == nil {
 		field = m.Fields().ByTextName(key)
 	}
-	return slot{field: field}, field != nil
+	return fieldType{field: field}, field != nil
 }
 
-// item returns the slot of a list's elements.
-func (s slot) item() slot {
+// item returns the type of a list's elements.
+func (s fieldType) item() fieldType {
 	if s.field != nil && s.field.IsList() && !s.element {
-		return slot{field: s.field, element: true}
+		return fieldType{field: s.field, element: true}
 	}
-	return slot{}
+	return fieldType{}
 }
 
 // want returns a text for users that describes the expected value.
-func (s slot) want() string {
+func (s fieldType) want() string {
 	if m := s.message(); m != nil {
 		switch {
 		case m.FullName() == duration:
 			return "a duration such as 1.5s or 200ms"
 		case m.ParentFile().Package() == "google.protobuf" && m.Fields().ByName("value") != nil: // a wrapper
-			return slot{field: m.Fields().ByName("value")}.want()
+			return fieldType{field: m.Fields().ByName("value")}.want()
 		}
 		return "an object"
 	}
@@ -291,7 +298,7 @@ func (s slot) want() string {
 }
 
 // enum returns the enumeration of the expected value, nil for any other type.
-func (s slot) enum() protoreflect.EnumDescriptor {
+func (s fieldType) enum() protoreflect.EnumDescriptor {
 	if s.field == nil || s.message() != nil || s.field.IsMap() || s.field.IsList() && !s.element {
 		return nil
 	}
@@ -299,10 +306,10 @@ func (s slot) enum() protoreflect.EnumDescriptor {
 }
 
 // number reports whether a number is expected here, by itself or in a wrapper.
-func (s slot) number() bool {
+func (s fieldType) number() bool {
 	if m := s.message(); m != nil {
 		value := m.Fields().ByName("value")
-		return m.ParentFile().Package() == "google.protobuf" && value != nil && slot{field: value}.number()
+		return m.ParentFile().Package() == "google.protobuf" && value != nil && fieldType{field: value}.number()
 	}
 	field := s.field
 	if field != nil && field.IsMap() && s.element {

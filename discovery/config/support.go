@@ -126,11 +126,11 @@ func (b *branch) served() bool { return b.found && b.of.Served }
 type walker struct{ kind string }
 
 // supportPath returns the path of a place in the table: without items and keys.
-func (w *way) supportPath() string {
-	if w.up == nil {
+func (w *fieldPath) supportPath() string {
+	if w.parent == nil {
 		return ""
 	}
-	path := w.up.supportPath()
+	path := w.parent.supportPath()
 	if w.item > 0 || w.key {
 		return path
 	}
@@ -146,12 +146,12 @@ func (w walker) message(m protoreflect.Message, b *branch, at field) {
 		if next, below := b.next(fd); below {
 			w.value(fd, m.Get(fd), next, here)
 		} else {
-			here.warnf("%s.%s is not supported, ignored%s", w.kind, here.way.supportPath(), because(next.of.Note))
+			here.warnf("%s.%s is not supported, ignored%s", w.kind, here.path.supportPath(), withReason(next.of.Note))
 		}
 	}
 }
 
-func because(reason string) string {
+func withReason(reason string) string {
 	if reason == "" {
 		return ""
 	}

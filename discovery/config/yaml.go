@@ -27,7 +27,7 @@ func documents(data []byte) (roots []*yaml.Node, fault *Problem) {
 // documents is valid until the next call.
 func (s *nodes) documents(data []byte) (roots []*yaml.Node, fault *Problem) {
 	s.used = 0
-	if root, ok := readPlain(string(data), s); ok {
+	if root, ok := readFastYAML(string(data), s); ok {
 		return []*yaml.Node{root}, nil
 	}
 	return anyDocuments(data)

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// straightAgrees reads each object of data in both ways: for every object that the short one accepts, the long one
+// fastDecoderAgrees reads each object of data on both paths: for every object that the fast one accepts, the slow one
 // gives the same result.
-func straightAgrees(t *testing.T, data []byte) (taken int) {
+func fastDecoderAgrees(t *testing.T, data []byte) (taken int) {
 	t.Helper()
 	roots, _ := documents(data)
 	for _, root := range unpack(roots) {
@@ -22,7 +22,7 @@ func straightAgrees(t *testing.T, data []byte) (taken int) {
 			continue
 		}
 		short, long := k.spec(), k.spec()
-		lines, ok := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, short)
+		lines, ok := decodeFast(e.spec, e.specLine, e.meta.Origin.Line, short)
 		if !ok {
 			continue
 		}
@@ -42,7 +42,7 @@ func straightAgrees(t *testing.T, data []byte) (taken int) {
 }
 
 func TestStraight(t *testing.T) {
-	if n := straightAgrees(t, services(1)); n != 1 {
+	if n := fastDecoderAgrees(t, services(1)); n != 1 {
 		t.Error("a service of the benchmark takes the long way")
 	}
 	for kind, fields := range map[string][]string{
@@ -69,7 +69,7 @@ func TestStraight(t *testing.T) {
 				"10.0.0.0/8", ".inf", "-.inf", ".nan", "nan", "1s", "1h30m", "1.5s", "-1s", "5sec", "2026-01-01", "!!str 5", "!!int '5'", "!x a", "&b a", "*b",
 				"[]", "[a]", "[1, ~]", "{}", "{a: b}", "{<<: {a: b}}", "{a: b, a: c}", "SIMPLE", "simple", "1.", "-", ".", "..", "+.", "|\n  a\n", "é", "\"\\xff\"",
 			} {
-				straightAgrees(t, object(kind, strings.Replace(field, "%s", v, 1)))
+				fastDecoderAgrees(t, object(kind, strings.Replace(field, "%s", v, 1)))
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestStraight(t *testing.T) {
 // Documents that both ways can read get the same problems, including their lines: rules that need places find them.
 func TestStraightFindsPlaces(t *testing.T) {
 	data := object("VirtualService", "hosts:\n- a\nhttp:\n- route:\n  - destination:\n      host: a..b\n    weight: 0\n  - destination: {host: c}\n    weight: 100")
-	if straightAgrees(t, data) != 1 {
+	if fastDecoderAgrees(t, data) != 1 {
 		t.Fatal("it takes the long way")
 	}
 	_, problems := Decode("f", data)
@@ -88,7 +88,7 @@ func TestStraightFindsPlaces(t *testing.T) {
 	}
 }
 
-// An object that the short way gives up on is not left half read.
+// An object that the fast path gives up on is not left half read.
 func TestStraightLeavesNothing(t *testing.T) {
 	objects, problems := Decode("f", object("DestinationRule", "host: a\nsubsets: [{name: b, labels: {c: d}}, {name: !!str e}]"))
 	if len(objects) != 1 || len(problems) > 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// straight fills a message from nodes without JSON in between. It supports the forms of nearly every object, and gives
-// up on others: decodeSpec reads and judges values that are or may be wrong, and rare forms.
-type straight struct {
+// fastDecoder fills a message from nodes without JSON in between. It supports the forms of nearly every object, and
+// gives up on others: decodeSpec reads and judges values that are or may be wrong, and rare forms.
+type fastDecoder struct {
 	lines []byte // becomes model.Lines
 	last  int    // the line of the place that was added last
-	names []byte // of the places on the way to a node
+	names []byte // of the path to a node
 }
 
 // above is the nearest place at or above a node that has a line of its own.
@@ -28,16 +28,16 @@ type above struct {
 	names       int // where the names below it begin
 }
 
-// decodeStraight returns false if it gives up; m must then be discarded.
-func decodeStraight(n *yaml.Node, line, from int, m proto.Message) (model.Lines, bool) {
-	s := straight{last: from, lines: make([]byte, 0, 256), names: make([]byte, 0, 64)}
+// decodeFast returns false if it gives up; m must then be discarded.
+func decodeFast(n *yaml.Node, line, from int, m proto.Message) (model.Lines, bool) {
+	s := fastDecoder{last: from, lines: make([]byte, 0, 256), names: make([]byte, 0, 64)}
 	s.names = append(s.names, "spec"...)
 	ok := s.message(n, m.ProtoReflect(), s.place(line, above{line: from}))
 	return model.Lines(s.lines), ok
 }
 
 // place records the line of the node with the present names.
-func (s *straight) place(line int, a above) above {
+func (s *fastDecoder) place(line int, a above) above {
 	if line == a.line {
 		return a
 	}
@@ -46,7 +46,7 @@ func (s *straight) place(line int, a above) above {
 	return above{a.depth + 1, line, len(s.names)}
 }
 
-func (s *straight) message(n *yaml.Node, m protoreflect.Message, a above) bool {
+func (s *fastDecoder) message(n *yaml.Node, m protoreflect.Message, a above) bool {
 	d := m.Descriptor()
 	if d.ParentFile().Package() == "google.protobuf" {
 		return s.known(n, m)
@@ -89,7 +89,7 @@ func plainKey(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Style&yaml.TaggedStyle == 0 && key.Value != "<<" && utf8.ValidString(key.Value)
 }
 
-func (s *straight) field(n *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, a above) bool {
+func (s *fastDecoder) field(n *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, a above) bool {
 	switch {
 	case fd.IsMap():
 		return s.entries(n, fd, m.Mutable(fd).Map(), a)
@@ -106,7 +106,7 @@ func (s *straight) field(n *yaml.Node, m protoreflect.Message, fd protoreflect.F
 	}
 }
 
-func (s *straight) entries(n *yaml.Node, fd protoreflect.FieldDescriptor, to protoreflect.Map, a above) bool {
+func (s *fastDecoder) entries(n *yaml.Node, fd protoreflect.FieldDescriptor, to protoreflect.Map, a above) bool {
 	if n.Kind != yaml.MappingNode || n.Style&yaml.TaggedStyle != 0 || fd.MapKey().Kind() != protoreflect.StringKind {
 		return false
 	}
@@ -137,7 +137,7 @@ func (s *straight) entries(n *yaml.Node, fd protoreflect.FieldDescriptor, to pro
 	return true
 }
 
-func (s *straight) items(n *yaml.Node, fd protoreflect.FieldDescriptor, to protoreflect.List, a above) bool {
+func (s *fastDecoder) items(n *yaml.Node, fd protoreflect.FieldDescriptor, to protoreflect.List, a above) bool {
 	if n.Kind != yaml.SequenceNode || n.Style&yaml.TaggedStyle != 0 {
 		return false
 	}
@@ -161,7 +161,7 @@ func (s *straight) items(n *yaml.Node, fd protoreflect.FieldDescriptor, to proto
 }
 
 // known fills the messages of protobuf that JSON writes as a scalar: durations and wrappers.
-func (*straight) known(n *yaml.Node, m protoreflect.Message) bool {
+func (*fastDecoder) known(n *yaml.Node, m protoreflect.Message) bool {
 	if n.Kind != yaml.ScalarNode {
 		return false
 	}

@@ -80,8 +80,8 @@ func (d *Directory) Objects(kind, namespace, name string) (out []config.Written)
 	return out
 }
 
-// alone returns the place of an object that is alone in its file; an empty place if there is no such object.
-func (d *Directory) alone(key string) (place, error) {
+// only returns the place of an object that is alone in its file; an empty place if there is no such object.
+func (d *Directory) only(key string) (place, error) {
 	places := d.places[key]
 	switch {
 	case len(places) == 0:
@@ -97,7 +97,7 @@ func (d *Directory) alone(key string) (place, error) {
 // Apply writes an object into the file in which it is alone, or else into a new file. verb is the result: created,
 // configured or unchanged.
 func (d *Directory) Apply(w config.Written) (verb, at string, err error) {
-	found, err := d.alone(w.Key)
+	found, err := d.only(w.Key)
 	if err != nil {
 		return "", "", err
 	}
@@ -132,7 +132,7 @@ func (d *Directory) Apply(w config.Written) (verb, at string, err error) {
 
 // Delete removes the file in which an object is alone.
 func (d *Directory) Delete(key string) error {
-	found, err := d.alone(key)
+	found, err := d.only(key)
 	switch {
 	case err != nil:
 		return err

@@ -58,7 +58,7 @@ func BenchmarkChange(b *testing.B) {
 	s.apply(s.lookAt(mesh(10_000, 0)), start0)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.apply(look{files: parse(s.file, []File{file("s7.yaml", service("s7", fmt.Sprintf("s%d.net", i)))})}, start0)
+		s.apply(scan{files: parse(s.file, []File{file("s7.yaml", service("s7", fmt.Sprintf("s%d.net", i)))})}, start0)
 		s.status()
 	}
 }

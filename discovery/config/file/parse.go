@@ -32,13 +32,13 @@ type parsed struct {
 	documents  []document
 	problems   []config.Problem
 
-	declared   map[string]*model.Object   // by key: its objects, and the last good form of those that have an error now
-	kept       map[string]*model.Object   // objects that a document which cannot be read may still hold
-	closed     map[string]*model.Object   // closed forms of policies that have an error and no good form
-	twins      map[string][]*model.Object // further policies of a name, in their closed forms where they have an error
-	refused    map[string]int             // the line of each object that has an error and no good form; by key
-	unreadable int                        // documents, or the file, whose objects are not known
-	blind      bool                       // that is so since the start: no form of it was known whole
+	declared    map[string]*model.Object   // by key: its objects, and the last good form of those with an error
+	kept        map[string]*model.Object   // objects that a document which cannot be read may still hold
+	closed      map[string]*model.Object   // closed forms of policies that have an error and no good form
+	conflicting map[string][]*model.Object // further policies of a name, in their closed forms where they have an error
+	refused     map[string]int             // the line of each object that has an error and no good form; by key
+	unreadable  int                        // documents, or the file, whose objects are not known
+	neverRead   bool                       // that is so since the start: no form of it was known whole
 }
 
 // document is a part of a file with its decoded items.
@@ -125,14 +125,15 @@ func decode(r *config.Reader, name string, d config.Document, known map[[sha256.
 // resolve decides which objects the file declares, given its form before.
 func (p *parsed) resolve(was *parsed, fault error) {
 	if was == nil {
-		was = &parsed{blind: true}
+		was = &parsed{neverRead: true}
 	}
-	defer func() { p.blind = was.blind && p.unreadable > 0 }()
+	defer func() { p.neverRead = was.neverRead && p.unreadable > 0 }()
 	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
-	p.closed, p.twins = map[string]*model.Object{}, map[string][]*model.Object{}
+	p.closed, p.conflicting = map[string]*model.Object{}, map[string][]*model.Object{}
 	if fault != nil { // it may be unchanged
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
-		p.documents, p.declared, p.kept, p.refused, p.closed, p.twins = was.documents, was.declared, was.kept, was.refused, was.closed, was.twins
+		p.documents, p.declared, p.kept, p.refused = was.documents, was.declared, was.kept, was.refused
+		p.closed, p.conflicting = was.closed, was.conflicting
 		p.unreadable = 1
 		return
 	}
@@ -144,7 +145,7 @@ func (p *parsed) resolve(was *parsed, fault error) {
 			switch {
 			case i.Object != nil && first != nil:
 				p.problems = append(p.problems, config.Duplicate(i.Object, first))
-				p.twins[i.Key] = append(p.twins[i.Key], i.Object)
+				p.conflicting[i.Key] = append(p.conflicting[i.Key], i.Object)
 			case i.Object != nil:
 				p.declared[i.Key] = i.Object
 			case i.Refused() && i.Key == "":
@@ -153,7 +154,7 @@ func (p *parsed) resolve(was *parsed, fault error) {
 				switch broken[i.Key] = i.Line; {
 				case i.Closed == nil:
 				case p.closed[i.Key] != nil:
-					p.twins[i.Key] = append(p.twins[i.Key], i.Closed)
+					p.conflicting[i.Key] = append(p.conflicting[i.Key], i.Closed)
 				default:
 					p.closed[i.Key] = i.Closed
 				}
@@ -164,7 +165,7 @@ func (p *parsed) resolve(was *parsed, fault error) {
 		switch good := was.object(key); {
 		case p.declared[key] != nil:
 			if closed := p.closed[key]; closed != nil {
-				p.twins[key] = append(p.twins[key], closed)
+				p.conflicting[key] = append(p.conflicting[key], closed)
 			}
 			delete(p.closed, key)
 		case good != nil:
@@ -183,9 +184,9 @@ func (p *parsed) resolve(was *parsed, fault error) {
 				p.closed[key] = o // it may be in the part that cannot be read
 			}
 		}
-		for key, all := range was.twins {
-			if len(p.twins[key]) == 0 {
-				p.twins[key] = all
+		for key, all := range was.conflicting {
+			if len(p.conflicting[key]) == 0 {
+				p.conflicting[key] = all
 			}
 		}
 		maps.DeleteFunc(p.kept, func(key string, _ *model.Object) bool {
@@ -236,7 +237,7 @@ func (p *parsed) names(yield func(string) bool) {
 // drops reports whether an object of the form before is no longer in this one.
 func (p *parsed) drops(was *parsed) bool {
 	for key := range was.names {
-		if !p.has(key) || len(p.twins[key]) < len(was.twins[key]) {
+		if !p.has(key) || len(p.conflicting[key]) < len(was.conflicting[key]) {
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ func Read(path string) ([]File, error) {
 type listing struct {
 	names   []string // of files, sorted
 	blocked []File   // directories that cannot be read, each with its error
-	passed  passes   // files that are left out, though they look like configuration
+	passed  skips    // files that are left out, though they look like configuration
 }
 
 // list looks for configuration files. Hidden files and directories are left out: they belong to editors, version
@@ -85,7 +85,7 @@ func list(path string) (listing, error) {
 	if _, err := os.ReadDir(path); err != nil {
 		return listing{}, fmt.Errorf("read configuration: %w", err)
 	}
-	l := listing{passed: passes{left: maxPassed}}
+	l := listing{passed: skips{left: maxPassed}}
 	known := map[[2]uint64]bool{}
 	for todo := []string{path}; len(todo) > 0; {
 		links := l.walk(todo, known)
@@ -245,10 +245,10 @@ func reason(err error) error {
 	return err
 }
 
-// look reads the files that may have changed. With an error the state of the files is unknown.
-func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) {
+// scan reads the files that may have changed. With an error the state of the files is unknown.
+func (s *state) scan(path string, c watch.Changes, now time.Time) (scan, error) {
 	if c.All || !s.single(path, c.Paths) {
-		return s.lookAtAll(path, now)
+		return s.scanAll(path, now)
 	}
 	var names, deleted []string
 	for _, name := range c.Paths {
@@ -260,7 +260,7 @@ func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) 
 			names = append(names, name)
 		}
 	}
-	return look{files: s.read(names, now), deleted: deleted}, nil
+	return scan{files: s.read(names, now), deleted: deleted}, nil
 }
 
 // single reports whether each path is that of one file, or of none: a directory or a link may contain many files.
@@ -279,11 +279,11 @@ func (s *state) single(root string, paths []string) bool {
 	return true
 }
 
-// lookAtAll reads the files whose Stat differs from the last one.
-func (s *state) lookAtAll(path string, now time.Time) (look, error) {
+// scanAll reads the files whose Stat differs from the last one.
+func (s *state) scanAll(path string, now time.Time) (scan, error) {
 	l, err := list(path)
 	if err != nil {
-		return look{}, err
+		return scan{}, err
 	}
 	there := make(map[string]bool, len(l.names))
 	var changed []string
@@ -300,7 +300,7 @@ func (s *state) lookAtAll(path string, now time.Time) (look, error) {
 	for _, f := range others {
 		there[f.Name] = true
 	}
-	out := look{files: append(s.read(changed, now), parse(s.file, others)...)}
+	out := scan{files: append(s.read(changed, now), parse(s.file, others)...)}
 	for name := range s.known {
 		if !there[name] && !slices.ContainsFunc(l.blocked, func(b File) bool { return strings.HasPrefix(name, b.Name+"/") }) {
 			out.deleted = append(out.deleted, name)
@@ -365,23 +365,23 @@ const (
 
 var ofIstio = regexp.MustCompile(`(?:^|[\s{,"'])apiVersion["']?\s*:\s*["']?[a-z.-]*\.istio\.io/`)
 
-// passes are the files that one look finds and does not read, though they have objects of Istio.
-type passes struct {
+// skips are the files that one look finds and does not read, though they have objects of Istio.
+type skips struct {
 	found []File
 	left  int // of maxPassed
 }
 
 // name looks at a file of another name than those that are read. Names such as a.yaml.bak and a.yaml~ are chosen so that a
 // file is not read; one without an extension, or with capital letters, is rather a mistake.
-func (p *passes) name(path string) {
+func (p *skips) name(path string) {
 	if ext := filepath.Ext(path); ext == "" || named(strings.ToLower(filepath.Base(path))) {
-		p.look(path, errName)
+		p.check(path, errName)
 	}
 }
 
 // hidden looks at the files in a hidden directory and below it. The directories of Kubernetes' volumes begin with two dots; git
 // keeps no file as it is.
-func (p *passes) hidden(dir string) {
+func (p *skips) hidden(dir string) {
 	for todo := []string{dir}; len(todo) > 0 && p.left > 0; todo = todo[1:] {
 		p.left--
 		if name := filepath.Base(todo[0]); name == ".git" || strings.HasPrefix(name, "..") {
@@ -393,13 +393,13 @@ func (p *passes) hidden(dir string) {
 			case e.IsDir():
 				todo = append(todo, path)
 			case named(e.Name()):
-				p.look(path, errHidden)
+				p.check(path, errHidden)
 			}
 		}
 	}
 }
 
-func (p *passes) look(path string, fault error) {
+func (p *skips) check(path string, fault error) {
 	if p.left <= 0 {
 		return
 	}

@@ -46,7 +46,7 @@ func TestPassedOver(t *testing.T) {
 			must(t, os.WriteFile(path, []byte(tt.text), 0o600))
 			s := newState(0)
 			look := func() (said []string) {
-				l, err := s.look(dir, watch.Changes{All: true}, time.Now())
+				l, err := s.scan(dir, watch.Changes{All: true}, time.Now())
 				must(t, err)
 				for _, p := range s.apply(l, time.Now()).problems {
 					said = append(said, p.String())

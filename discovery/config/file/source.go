@@ -106,14 +106,14 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		case <-timer.C:
 			c.Paths = st.waitingFiles()
 		}
-		l, err := st.look(s.Path, c, time.Now())
+		l, err := st.scan(s.Path, c, time.Now())
 		if err != nil {
 			fault = s.unread(err, fault)
 			continue
 		}
 		fault = ""
 		out := st.apply(l, time.Now())
-		out.problems = append(out.problems, understand(manifests, out.groups)...)
+		out.problems = append(out.problems, applyManifests(manifests, out.groups)...)
 		if logProblems(s.Log, out.problems); out.hold != "" {
 			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.missing))
 		}
@@ -124,7 +124,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		s.status.Store(&status)
 		maps.Copy(unsent, out.groups)
 		certain = certain || out.certain
-		now := st.blind()
+		now := st.unreadableGroups()
 		maps.Copy(unsent, compare(blind, now))
 		blind = now
 		if synced && len(unsent) == 0 || !synced && !st.unwritten() {
@@ -132,10 +132,10 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		}
 		next := model.Update{Groups: unsent, Synced: true, Certain: certain, Emptied: st.emptied()}
 		if !synced {
-			s.warn(status)
+			s.logUnusable(status)
 			next.Stands = st.refused()
 		}
-		s.tell(len(st.objects), len(unsent))
+		s.logRead(len(st.objects), len(unsent))
 		select {
 		case updates <- next:
 			unsent, synced, certain = map[string]model.Group{}, true, false
@@ -157,16 +157,16 @@ func (s *Source) unread(err error, known string) string {
 	return err.Error()
 }
 
-// tell logs what was read: how many objects there are, and how many have changed.
-func (s *Source) tell(objects, changed int) {
+// logRead logs what was read: how many objects there are, and how many have changed.
+func (s *Source) logRead(objects, changed int) {
 	s.Log.Info("configuration read", "path", s.Path, "objects", objects, "changed", changed)
 	if objects == 0 {
 		s.Log.Warn("configuration has no object: nothing is served from it", "path", s.Path, "want", "objects in files named *.yaml, *.yml or *.json")
 	}
 }
 
-// warn logs at the start which objects and files are of no use: of them this process knows no good form.
-func (s *Source) warn(now Status) {
+// logUnusable logs at the start which objects and files are of no use: of them this process knows no good form.
+func (s *Source) logUnusable(now Status) {
 	if missing := len(now.Refused) + len(now.Unread); missing > 0 {
 		const most = 10
 		names := append(slices.Clone(now.Refused), now.Unread...)
@@ -190,8 +190,8 @@ type Manifests interface {
 	Changes() (map[string]model.Group, []config.Problem)
 }
 
-// understand replaces objects of Kubernetes by the groups that are made from them.
-func understand(m Manifests, groups map[string]model.Group) (problems []config.Problem) {
+// applyManifests replaces objects of Kubernetes by the groups that are made from them.
+func applyManifests(m Manifests, groups map[string]model.Group) (problems []config.Problem) {
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		if !config.IsManifest(objectKind(key)) {
 			continue
@@ -271,7 +271,7 @@ func (s *state) status() Status {
 	for _, name := range slices.Sorted(maps.Keys(s.faulty)) {
 		f := s.files[name]
 		switch {
-		case f.blind:
+		case f.neverRead:
 			out.Unread = append(out.Unread, name)
 		case f.unreadable > 0:
 			out.Lost = append(out.Lost, name)

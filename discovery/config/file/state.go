@@ -17,29 +17,30 @@ import (
 
 // state holds the files as they were read, and the objects that were sent. apply uses no clock and reads no file.
 type state struct {
-	wipeDelay  time.Duration
-	files      map[string]*parsed
-	size       int64                       // of all files, in bytes
-	faulty     map[string]bool             // names of files with an error
-	claims     map[string][]string         // by key: names of the files that declare it, or may, sorted
-	duplicates map[string][]config.Problem // by key: errors of files that declare an object of another file
-	objects    map[string]*model.Object    // by key: the objects that were sent
-	twins      map[string][]*model.Object  // by key: further policies of the name that were sent with them
-	kinds      map[string]int              // how many of objects are of each kind
-	missing    map[string]bool             // keys of objects that were sent and are no longer in any file
-	held       hold                        // why those are still served
-	waiting    map[string]waiting          // by name: files with a new form that is not applied yet
+	wipeDelay   time.Duration
+	files       map[string]*parsed
+	size        int64                       // of all files, in bytes
+	faulty      map[string]bool             // names of files with an error
+	claims      map[string][]string         // by key: names of the files that declare it, or may, sorted
+	duplicates  map[string][]config.Problem // by key: errors of files that declare an object of another file
+	objects     map[string]*model.Object    // by key: the objects that were sent
+	conflicting map[string][]*model.Object  // by key: further policies of the name that were sent with them
+	kinds       map[string]int              // how many of objects are of each kind
+	missing     map[string]bool             // keys of objects that were sent and are no longer in any file
+	held        hold                        // why those are still served
+	waiting     map[string]waiting          // by name: files with a new form that is not applied yet
 }
 
 func newState(wipeDelay time.Duration) *state {
 	return &state{
 		wipeDelay: wipeDelay, files: map[string]*parsed{}, faulty: map[string]bool{}, claims: map[string][]string{}, duplicates: map[string][]config.Problem{},
-		objects: map[string]*model.Object{}, twins: map[string][]*model.Object{}, kinds: map[string]int{}, missing: map[string]bool{}, waiting: map[string]waiting{},
+		objects: map[string]*model.Object{}, conflicting: map[string][]*model.Object{},
+		kinds: map[string]int{}, missing: map[string]bool{}, waiting: map[string]waiting{},
 	}
 }
 
-// look is the result of a look at the files.
-type look struct {
+// scan is the result of a look at the files.
+type scan struct {
 	files   []*parsed // new files, and files that may have changed
 	deleted []string  // names of files that no longer exist
 }
@@ -54,12 +55,12 @@ type outcome struct {
 }
 
 // apply applies a look.
-func (s *state) apply(l look, now time.Time) outcome {
+func (s *state) apply(l scan, now time.Time) outcome {
 	out := outcome{groups: map[string]model.Group{}}
 	changed := map[string]bool{}
 	for _, p := range l.files {
 		if was := s.files[p.name]; s.finished(was, p, now) {
-			out.problems = append(out.problems, news(was, p)...)
+			out.problems = append(out.problems, newProblems(was, p)...)
 			s.replace(p.name, was, p, changed)
 		}
 	}
@@ -83,8 +84,8 @@ func (s *state) apply(l look, now time.Time) outcome {
 	return out
 }
 
-// news returns the problems that a file did not have before.
-func news(was, p *parsed) []config.Problem {
+// newProblems returns the problems that a file did not have before.
+func newProblems(was, p *parsed) []config.Problem {
 	if was == nil || len(was.problems) == 0 {
 		return p.problems
 	}
@@ -118,7 +119,8 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 		if !was.has(key) {
 			at, _ := slices.BinarySearch(s.claims[key], name)
 			s.claims[key] = slices.Insert(s.claims[key], at, name)
-		} else if o := is.object(key); o != nil && o == was.object(key) && is.declared[key] == was.declared[key] && slices.Equal(is.twins[key], was.twins[key]) {
+		} else if o := is.object(key); o != nil && o == was.object(key) && is.declared[key] == was.declared[key] &&
+			slices.Equal(is.conflicting[key], was.conflicting[key]) {
 			continue
 		}
 		changed[key] = true
@@ -149,7 +151,7 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 		default:
 			first = o
 		}
-		twins = append(twins, f.twins[key]...)
+		twins = append(twins, f.conflicting[key]...)
 	}
 	if delete(s.duplicates, key); len(duplicates) > 0 {
 		s.duplicates[key] = duplicates
@@ -174,9 +176,9 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	}
 	delete(s.missing, key)
 	twins = slices.DeleteFunc(twins, func(t *model.Object) bool { return model.StandIn(o, t) == nil })
-	same := slices.EqualFunc(s.twins[key], twins, unchanged)
-	if s.twins[key] = twins; len(twins) == 0 {
-		delete(s.twins, key)
+	same := slices.EqualFunc(s.conflicting[key], twins, unchanged)
+	if s.conflicting[key] = twins; len(twins) == 0 {
+		delete(s.conflicting, key)
 	}
 	if was != nil && same && unchanged(was, o) {
 		return
@@ -217,9 +219,9 @@ func (s *state) problems() []config.Problem {
 // Check returns the objects of files that would be served, and all problems.
 func Check(files []File) (objects []*model.Object, problems []config.Problem) {
 	s := newState(0)
-	s.apply(look{files: parse(func(string) *parsed { return nil }, files)}, time.Time{})
+	s.apply(scan{files: parse(func(string) *parsed { return nil }, files)}, time.Time{})
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		objects = append(append(objects, s.objects[key]), s.twins[key]...)
+		objects = append(append(objects, s.objects[key]), s.conflicting[key]...)
 	}
 	return objects, s.problems()
 }
@@ -264,7 +266,7 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 	}
 	for key := range s.missing {
 		delete(s.objects, key)
-		delete(s.twins, key)
+		delete(s.conflicting, key)
 		s.kinds[objectKind(key)]--
 		groups[key] = model.Group{}
 	}
@@ -290,13 +292,13 @@ func wipe(objects map[string]*model.Object, gone map[string]bool) string {
 	return losses.Mass("services", had, nil, false)
 }
 
-// blind returns a group for each file that never had a form whose objects were all known: discovery may have served
-// objects of it before its start.
-func (s *state) blind() map[string]model.Group {
+// unreadableGroups returns a group for each file that never had a form whose objects were all known: discovery may have
+// served objects of it before its start.
+func (s *state) unreadableGroups() map[string]model.Group {
 	out := map[string]model.Group{}
 	for name := range s.faulty {
 		f := s.files[name]
-		if !f.blind {
+		if !f.neverRead {
 			continue
 		}
 		group := model.Group{Unread: true}

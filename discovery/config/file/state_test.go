@@ -25,8 +25,8 @@ var start0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func file(name, text string) File { return File{Name: name, Data: []byte(text)} }
 
 // lookAt returns the result of a look at files after the last one.
-func (s *state) lookAt(files []File) look {
-	l := look{files: parse(s.file, files)}
+func (s *state) lookAt(files []File) scan {
+	l := scan{files: parse(s.file, files)}
 	for name := range s.known {
 		there := false
 		for _, f := range files {

@@ -63,10 +63,10 @@ func TestWipe(t *testing.T) {
 			if now := s.status(); now.Held != test.what || now.HeldNow == 0 || !strings.Contains(strings.Join(now.Lines(), "\n"), test.what) {
 				t.Errorf("the status is %+v", now)
 			}
-			if out = s.apply(look{}, start0.Add(delay-1)); len(out.groups) > 0 || out.hold != "" {
+			if out = s.apply(scan{}, start0.Add(delay-1)); len(out.groups) > 0 || out.hold != "" {
 				t.Errorf("before the time is over: %v, %q", out.groups, out.hold)
 			}
-			out = s.apply(look{}, start0.Add(delay))
+			out = s.apply(scan{}, start0.Add(delay))
 			if len(s.objects) != len(test.left) || !strings.Contains(out.hold, "time is over") || !out.wakeAt.IsZero() {
 				t.Errorf("when the time is over %d objects are served, want %d; %q, %v", len(s.objects), len(test.left), out.hold, out.wakeAt)
 			}
@@ -113,7 +113,7 @@ func TestWipeReleased(t *testing.T) {
 		t.Errorf("held are %+v", now)
 	}
 	s.held.asked = true
-	out := s.apply(look{}, start0.Add(time.Minute))
+	out := s.apply(scan{}, start0.Add(time.Minute))
 	if len(out.groups) != 8 || !out.certain || len(s.objects) != 6 || !strings.Contains(out.hold, "as an operator has asked: 8 of 10 services") {
 		t.Errorf("released, %d groups change, %d objects are served: %q, %t", len(out.groups), len(s.objects), out.hold, out.certain)
 	}

@@ -98,12 +98,12 @@ func (s *Ingress) send(ctx context.Context, session *kube.Session, updates chan<
 		case e := <-session.Events():
 			session.Apply(e, func(e kube.Event) {
 				if isClass(e.Of) && (e.List || e.Refused != nil) {
-					unsent["IngressClass"] = s.judge(e)
+					unsent["IngressClass"] = s.classRights(e)
 				}
 				waiting = append(waiting, e)
 			})
 			if session.Listed() {
-				s.pass(waiting)
+				s.applyEvents(waiting)
 				waiting = nil
 			}
 		case out <- model.Update{Groups: unsent, Synced: true}:
@@ -114,8 +114,8 @@ func (s *Ingress) send(ctx context.Context, session *kube.Session, updates chan<
 	}
 }
 
-// judge returns the group of the right to read classes. Without it those that this process has read before stay.
-func (s *Ingress) judge(e kube.Event) model.Group {
+// classRights returns the group of the right to read classes. Without it those that this process has read before stay.
+func (s *Ingress) classRights(e kube.Event) model.Group {
 	switch {
 	case e.Refused == nil:
 		s.classes = true
@@ -127,8 +127,8 @@ func (s *Ingress) judge(e kube.Event) model.Group {
 	}
 }
 
-// pass passes events on, all at once.
-func (s *Ingress) pass(events []kube.Event) {
+// applyEvents passes events on, all at once.
+func (s *Ingress) applyEvents(events []kube.Event) {
 	s.Into.Apply(func(to *ingress.Store) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

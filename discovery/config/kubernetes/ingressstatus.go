@@ -105,14 +105,14 @@ func (s *IngressStatus) watches() []*kube.Watch {
 	}
 }
 
-// front holds the objects from which the addresses are made.
-type front struct {
+// ingressService holds the objects from which the addresses are made.
+type ingressService struct {
 	service *corev1.Service
 	pods    map[string]*corev1.Pod
 	nodes   map[string]*corev1.Node
 }
 
-func (f *front) apply(e kube.Event) {
+func (f *ingressService) apply(e kube.Event) {
 	if e.List {
 		switch e.Of.Object.(type) {
 		case *corev1.Service:
@@ -143,7 +143,7 @@ func (f *front) apply(e kube.Event) {
 	}
 }
 
-func (f *front) addresses() []networkingv1.IngressLoadBalancerIngress {
+func (f *ingressService) addresses() []networkingv1.IngressLoadBalancerIngress {
 	return ingress.Addresses(f.service, slices.Collect(maps.Values(f.pods)), f.nodes)
 }
 
@@ -153,7 +153,7 @@ type apply func(ctx context.Context, name ingress.Name, version string, addresse
 // write writes statuses that differ, once everything is listed. Between two rounds there is a pause of a second: all
 // changes during the pause need one write.
 func (s *IngressStatus) write(ctx context.Context, session *kube.Session, apply apply) {
-	f := &front{pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
+	f := &ingressService{pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
 	for _, w := range s.watches() {
 		session.Start(w)
 	}

@@ -127,7 +127,7 @@ func (p *PodEvents) Run(ctx context.Context, connect func() (*kube.Client, error
 				if e, is := p.due(key); !is {
 					queue.Forget(key)
 				} else if turn() {
-					failing = p.one(ctx, client, queue, e, failing)
+					failing = p.writeEvent(ctx, client, queue, e, failing)
 				}
 			})
 			return nil
@@ -141,8 +141,8 @@ func (p *PodEvents) Run(ctx context.Context, connect func() (*kube.Client, error
 	}
 }
 
-// one writes one Event. It logs when writes begin to fail, and when they succeed again.
-func (p *PodEvents) one(ctx context.Context, client *kube.Client, queue writes, e podEvent, failing bool) bool {
+// writeEvent writes one Event. It logs when writes begin to fail, and when they succeed again.
+func (p *PodEvents) writeEvent(ctx context.Context, client *kube.Client, queue writes, e podEvent, failing bool) bool {
 	within, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := client.Tell(within, e.ref(), kube.Said{Reason: e.reason, Message: e.message}, p.Instance, time.Now())

@@ -77,7 +77,7 @@ func (st *state) changes() map[string]model.Group {
 // apply applies one event of a watch that runs.
 func (st *state) apply(e kube.Event) {
 	k := st.kinds[e.Of]
-	if st.see(k, e); e.Refused != nil {
+	if st.setUnread(k, e); e.Refused != nil {
 		return
 	}
 	if _, ofObjects := k.watches[e.Of]; !ofObjects {
@@ -150,7 +150,7 @@ func (st *state) put(k *kind, o any) string {
 	was, had := k.known[key]
 	object := tracked{ref: refOf(k, u), said: saidOf(u)}
 	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) && was.dryRun == now.dryRun {
-		st.statuses.said(key, object) // only its status changed, or nothing
+		st.statuses.setCondition(key, object) // only its status changed, or nothing
 		return key
 	}
 	k.known[key] = now
@@ -169,9 +169,9 @@ func (st *state) drop(k *kind, key string) {
 	}
 }
 
-// see reports a kind that the API server does not allow to read, or cannot convert. The others are followed; of this one
-// the last objects stay.
-func (st *state) see(k *kind, e kube.Event) {
+// setUnread reports a kind that the API server does not allow to read, or cannot convert. The others are followed; of
+// this one the last objects stay.
+func (st *state) setUnread(k *kind, e kube.Event) {
 	key, was := "unread/"+k.Kind, len(k.refused)
 	switch {
 	case e.Refused != nil:

@@ -68,8 +68,8 @@ func (s *Statuses) forget() {
 	s.objects = map[string]tracked{}
 }
 
-// said updates the condition that an object's status has.
-func (s *Statuses) said(key string, now tracked) {
+// setCondition updates the condition that an object's status has.
+func (s *Statuses) setCondition(key string, now tracked) {
 	if s == nil {
 		return
 	}
@@ -257,15 +257,16 @@ func (w *writer) write(ctx context.Context, queue writes, key string) {
 	case err == nil:
 		queue.Forget(key)
 		w.wrote(key, ref, is.Said)
-		w.tell(ctx, &w.statuses, key, nil)
-		w.tell(ctx, &w.events, key, w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())) // a failed Event is not tried again
+		w.logResult(ctx, &w.statuses, key, nil)
+		err := w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())
+		w.logResult(ctx, &w.events, key, err) // a failed Event is not tried again
 	case errors.Is(err, kube.ErrOld): // the watch will report its present form
 		queue.Forget(key)
-		w.tell(ctx, &w.statuses, key, nil)
+		w.logResult(ctx, &w.statuses, key, nil)
 	case apierrors.IsConflict(err):
 		queue.AddRateLimited(key)
 	default:
-		w.tell(ctx, &w.statuses, key, err)
+		w.logResult(ctx, &w.statuses, key, err)
 		queue.AddRateLimited(key)
 	}
 }
@@ -282,8 +283,8 @@ func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
 	s.keep(key, o)
 }
 
-// tell logs a fault once for any number of objects, and logs when all are over.
-func (w *writer) tell(ctx context.Context, f *faults, key string, err error) {
+// logResult logs a fault once for any number of objects, and logs when all are over.
+func (w *writer) logResult(ctx context.Context, f *faults, key string, err error) {
 	switch reason := string(apierrors.ReasonForError(err)); {
 	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, kube.ErrNotLeading): // Run was stopped, or will be
 	case err == nil:

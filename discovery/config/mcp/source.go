@@ -41,12 +41,12 @@ type Source struct {
 	Domain model.Domain // of the node that the server gets; set it before Run
 
 	last    *state // of the run before
-	doubt   atomic.Pointer[doubt]
+	held    atomic.Pointer[hold]
 	release chan struct{} // has a value when an operator has asked
 }
 
-// doubt is an answer that lacks objects, and is not believed yet.
-type doubt struct {
+// hold is an answer with fewer objects than before, which is not applied yet.
+type hold struct {
 	lost         string
 	objects      int
 	since, until time.Time
@@ -60,13 +60,13 @@ func New(address string, tls *networking.ClientTLSSettings, grace time.Duration,
 // Held returns what is served though the server, which may have just started, has answered without it: a text, the number of objects,
 // since when, and until when; "" and 0 for nothing.
 func (s *Source) Held() (lost string, objects int, since, until time.Time) {
-	if now := s.doubt.Load(); now != nil {
+	if now := s.held.Load(); now != nil {
 		return now.lost, now.objects, now.since, now.until
 	}
 	return "", 0, time.Time{}, time.Time{}
 }
 
-// Release believes an answer that lacks objects.
+// Release applies an answer that is held.
 func (s *Source) Release() {
 	select {
 	case s.release <- struct{}{}:
@@ -94,7 +94,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	done := make(chan struct{})
 	st := newState("xds://"+s.address, s.last)
 	s.last = st
-	conversation := &conversation{domain: s.Domain, asked: slices.Sorted(maps.Keys(st.kinds))}
+	conversation := &stream{domain: s.Domain, asked: slices.Sorted(maps.Keys(st.kinds))}
 	go func() {
 		defer close(done)
 		lost <- conversation.run(ctx, client, in)
@@ -108,7 +108,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.DiscoveryResponse, lost <-chan error, updates chan<- model.Update) error {
 	late := time.NewTimer(s.patience)
 	defer late.Stop()
-	defer s.doubt.Store(nil)
+	defer s.held.Store(nil)
 	select {
 	case <-s.release: // of an earlier answer
 	default:
@@ -151,34 +151,34 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 			s.logWarnings(warnings)
 			switch {
 			case synced || !st.answered():
-			case !st.doubtful():
+			case !st.incomplete():
 				synced = true
 			case believed == nil:
-				believed = s.doubtIt(st)
+				believed = s.beginHold(st)
 			}
 		}
 		if synced && !pending.Synced {
 			pending.Synced, wait = true, true
-			s.believe(st)
+			s.endHold(st)
 		}
 	}
 }
 
-// doubtIt begins to doubt a server that answers without objects that it had, and returns the time when it is believed.
-func (s *Source) doubtIt(st *state) <-chan time.Time {
+// beginHold holds the answer of a server without objects that it had, and returns when it is applied.
+func (s *Source) beginHold(st *state) <-chan time.Time {
 	s.log.Warn("server answers without objects that it had, or without any: it may have just started, so it is not believed yet", "for", s.grace)
-	lost, objects := st.doubts()
+	lost, objects := st.lost()
 	now := time.Now()
-	s.doubt.Store(&doubt{lost, objects, now, now.Add(s.grace)})
+	s.held.Store(&hold{lost, objects, now, now.Add(s.grace)})
 	return time.After(s.grace)
 }
 
-// believe ends all doubt: what the server has sent is what there is.
-func (s *Source) believe(st *state) {
+// endHold applies what the server has sent.
+func (s *Source) endHold(st *state) {
 	st.first = false
-	s.doubt.Store(nil)
+	s.held.Store(nil)
 	clear(st.had)
-	clear(st.doubted)
+	clear(st.emptyTypes)
 	s.log.Info("configuration read", "objects", st.count())
 }
 
@@ -189,13 +189,13 @@ func (s *Source) logWarnings(warnings []config.Problem) {
 	}
 }
 
-// conversation is the protocol of a run: it requests every type, and answers each response.
-type conversation struct {
+// stream is the protocol of a run: it requests every type, and answers each response.
+type stream struct {
 	domain model.Domain
 	asked  []string
 }
 
-func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan<- *discoveryv3.DiscoveryResponse) error {
+func (c *stream) run(ctx context.Context, client *grpc.ClientConn, in chan<- *discoveryv3.DiscoveryResponse) error {
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan
 }
 
 // reason returns why the server ended the stream: Send only reports that it ended.
-func (c *conversation) reason(stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
+func (c *stream) reason(stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
 	for {
 		if _, cause := stream.Recv(); cause != nil {
 			return errors.Join(cause, err)

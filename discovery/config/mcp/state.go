@@ -16,12 +16,12 @@ import (
 
 // state is the objects that one run has sent, and those of earlier runs.
 type state struct {
-	address string
-	kinds   map[string]config.Kind // by type URL
-	sent    map[string]map[string]*known
-	had     map[string]map[string]*known // of the run before, by type URL and key
-	first   bool                         // there was no run that synced
-	doubted map[string]bool              // type URLs with an empty first answer, which may come from a server that has just started
+	address    string
+	kinds      map[string]config.Kind // by type URL
+	sent       map[string]map[string]*known
+	had        map[string]map[string]*known // of the run before, by type URL and key
+	first      bool                         // there was no run that synced
+	emptyTypes map[string]bool              // type URLs with an empty first answer: the server may have just started
 }
 
 // known is a resource, and the result of reading it.
@@ -36,7 +36,7 @@ func typeURL(k config.Kind) string { return k.APIVersion + "/" + k.Name }
 func newState(address string, before *state) *state {
 	s := &state{
 		address: address, kinds: map[string]config.Kind{}, sent: map[string]map[string]*known{}, had: map[string]map[string]*known{},
-		first: true, doubted: map[string]bool{},
+		first: true, emptyTypes: map[string]bool{},
 	}
 	for _, k := range config.Kinds() {
 		s.kinds[typeURL(k)] = k
@@ -52,11 +52,11 @@ func newState(address string, before *state) *state {
 // answered reports whether every kind was answered.
 func (s *state) answered() bool { return len(s.sent) == len(s.kinds) }
 
-// doubtful reports whether the answers are applied only after a while: because objects have disappeared, or because
+// incomplete reports whether the answers are applied only after a while: because objects have disappeared, or because
 // there are none.
-func (s *state) doubtful() bool {
+func (s *state) incomplete() bool {
 	if !s.first {
-		return len(s.doubted) > 0
+		return len(s.emptyTypes) > 0
 	}
 	for _, objects := range s.sent {
 		if len(objects) > 0 {
@@ -66,10 +66,10 @@ func (s *state) doubtful() bool {
 	return true
 }
 
-// doubts returns what the answers lack of the run before: as a text, and in number.
-func (s *state) doubts() (lost string, objects int) {
+// lost returns what the answers lack of the run before: as a text, and in number.
+func (s *state) lost() (lost string, objects int) {
 	var parts []string
-	for _, url := range slices.Sorted(maps.Keys(s.doubted)) {
+	for _, url := range slices.Sorted(maps.Keys(s.emptyTypes)) {
 		n := len(s.had[url])
 		objects += n
 		parts = append(parts, fmt.Sprintf("all %d objects of kind %s", n, s.kinds[url].Name))
@@ -121,8 +121,8 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 		}
 	}
 	s.sent[url] = now
-	if delete(s.doubted, url); !answered && len(now) == 0 && len(last) > 0 {
-		s.doubted[url] = true
+	if delete(s.emptyTypes, url); !answered && len(now) == 0 && len(last) > 0 {
+		s.emptyTypes[url] = true
 	}
 	return groups, warnings
 }

@@ -58,8 +58,8 @@ func (i *Injector) ClusterDomain() string { return i.config.ClusterDomain }
 
 // Doubts returns what the Config's ProxyConfig sets without effect.
 func (i *Injector) Doubts() []string {
-	w := &wishes{config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{}}
-	w.lay(w.config, i.config.ProxyConfig, "", configFrom)
+	w := &annotations{config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{}}
+	w.mergeLayer(w.config, i.config.ProxyConfig, "", configFrom)
 	_ = w.configure(configFrom) // New has returned its faults
 	return w.warnings
 }
@@ -68,7 +68,7 @@ func (i *Injector) Doubts() []string {
 // for a Pod that is to be injected. It returns an error for invalid or contradictory settings, and that of layers.
 func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Result, error) {
 	if pod(given).injected() {
-		return i.again(given)
+		return i.reinject(given)
 	}
 	why, err := i.skip(ns, pod(given))
 	if err != nil || why != "" {
@@ -83,7 +83,7 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 	native := w.native != nil && *w.native
 	asked := map[string]any{}
 	if w.probes {
-		asked = w.reroute(p, native)
+		asked = w.rewriteProbes(p, native)
 	}
 	annotations, _ := p.metadata()["annotations"].(map[string]any)
 	if annotations == nil {
@@ -95,14 +95,14 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	if err := join(p, part, own, native, w.hold); err != nil {
+	if err := mergePod(p, part, own, native, w.hold); err != nil {
 		return Result{}, err
 	}
 	annotations[statusName] = i.status(part, native)
 	if annotations[defaultName] == nil {
 		annotations[defaultName] = first
 	}
-	i.doubts(p, w, native)
+	i.checkPod(p, w, native)
 	slices.Sort(w.warnings)
 	if w.more > 0 {
 		w.warnings = append(w.warnings, fmt.Sprintf("and %d more", w.more))
@@ -111,7 +111,7 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 }
 
 // read returns what a Pod asks for, and its own parts of the sidecar, which it takes out of the Pod.
-func (i *Injector) read(ns Namespace, p pod, layers Layers) (w *wishes, own map[string]any, err error) {
+func (i *Injector) read(ns Namespace, p pod, layers Layers) (w *annotations, own map[string]any, err error) {
 	if err := p.sound(); err != nil {
 		return nil, nil, err
 	}
@@ -125,17 +125,17 @@ func (i *Injector) read(ns Namespace, p pod, layers Layers) (w *wishes, own map[
 	if err != nil {
 		return nil, nil, err
 	}
-	if w, err = i.wish(p, joined); err != nil {
+	if w, err = i.readAnnotations(p, joined); err != nil {
 		return nil, nil, err
 	}
-	if own, err = i.takeOut(p); err != nil {
+	if own, err = i.extractProxy(p); err != nil {
 		return nil, nil, err
 	}
 	return w, own, w.runAs(own)
 }
 
-// doubts warns about settings of a Pod that have unexpected effects with a sidecar.
-func (i *Injector) doubts(p pod, w *wishes, native bool) {
+// checkPod warns about settings of a Pod that have unexpected effects with a sidecar.
+func (i *Injector) checkPod(p pod, w *annotations, native bool) {
 	if own := p.labels()[revisionName]; own != "" && own != i.config.Revision {
 		w.warn("label %s: is %.60s, and the label of its namespace has precedence: the sidecar is of %s", revisionName, own, i.config.Revision)
 	}
@@ -152,7 +152,8 @@ func (i *Injector) doubts(p pod, w *wishes, native bool) {
 	all := append(p.containers(), p.initContainers()...)
 	for _, c := range all {
 		own, _ := c["securityContext"].(map[string]any)
-		if c["name"] != proxyName && c["name"] != initName && w.traffic.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
+		if c["name"] != proxyName && c["name"] != initName && w.traffic.mode != "NONE" &&
+			(of(own) || of(security) && own["runAsUser"] == nil) {
 			w.warn("container %s: runs as %s, the sidecar's user or group, so its traffic passes the mesh by", c["name"], ids)
 		}
 	}
@@ -253,10 +254,10 @@ func (i *Injector) unselected(ns Namespace, labels map[string]string) string {
 
 const probersName = "ISTIO_KUBE_APP_PROBERS" // the variable that tells the agent the programs' own probes
 
-// again reviews a Pod that has its sidecar already, since the API server asks once more after other webhooks have changed
-// the Pod: the probes of containers that they have added are led to the agent too, and the order of containers is mended.
-// All else stays as it is. A sidecar that another injector has made is left alone.
-func (i *Injector) again(given map[string]any) (Result, error) {
+// reinject reviews a Pod that has its sidecar already, since the API server asks once more after other webhooks have
+// changed the Pod: the probes of containers that they have added are led to the agent too, and the order of containers
+// is mended. All else stays as it is. A sidecar that another injector has made is left alone.
+func (i *Injector) reinject(given map[string]any) (Result, error) {
 	unchanged := Result{Pod: given, Skipped: "it has its sidecar already"}
 	p := pod(clone(given).(map[string]any))
 	sidecar, native := p.initContainer(proxyName), true
@@ -267,16 +268,16 @@ func (i *Injector) again(given map[string]any) (Result, error) {
 	if port == 0 {
 		return unchanged, nil
 	}
-	w := &wishes{statusPort: port, probes: i.config.RewriteProbes}
+	w := &annotations{statusPort: port, probes: i.config.RewriteProbes}
 	if text, said := p.annotations()["sidecar.istio.io/rewriteAppHTTPProbers"]; said && isBool(text) == nil {
 		w.probes = isTrue(text)
 	}
 	if w.probes {
-		if err := addProbes(sidecar, w.reroute(p, native)); err != nil {
+		if err := addProbes(sidecar, w.rewriteProbes(p, native)); err != nil {
 			return Result{}, err
 		}
 	}
-	p.order(native, holds(sidecar))
+	p.sortContainers(native, holdsApplication(sidecar))
 	if reflect.DeepEqual(map[string]any(p), given) {
 		return unchanged, nil
 	}
@@ -320,17 +321,19 @@ func addProbes(sidecar map[string]any, probes map[string]any) error {
 	return nil
 }
 
-// holds reports whether the program's containers wait until the sidecar serves: its hook waits, and it is the first of them.
-func holds(sidecar map[string]any) bool {
+// holdsApplication reports whether the program's containers wait until the sidecar serves: its hook waits, and it is
+// the first of them.
+func holdsApplication(sidecar map[string]any) bool {
 	hooks, _ := sidecar["lifecycle"].(map[string]any)
 	start, _ := hooks["postStart"].(map[string]any)
 	exec, _ := start["exec"].(map[string]any)
 	return slices.Contains(listAt(exec, "command"), any("wait"))
 }
 
-// order moves the injected containers to their places: with a native sidecar pod-init and the sidecar before the program's
-// init containers, else pod-init after them, as it redirects what they send to a sidecar that does not run yet.
-func (p pod) order(native, hold bool) {
+// sortContainers moves the injected containers to their places: with a native sidecar pod-init and the sidecar before
+// the program's init containers, else pod-init after them, as it redirects what they send to a sidecar that does not
+// run yet.
+func (p pod) sortContainers(native, hold bool) {
 	place := map[string]map[string]int{"initContainers": {initName: 1}, "containers": {}}
 	if native {
 		place["initContainers"] = map[string]int{initName: -2, proxyName: -1}

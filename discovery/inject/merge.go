@@ -16,8 +16,8 @@ var keyed = map[string]string{
 // handlers are the ways of hooks and probes.
 var handlers = []string{"exec", "httpGet", "tcpSocket", "grpc", "sleep"}
 
-// join adds a part to a Pod. own is merged over the part's sidecar.
-func join(p, part pod, own map[string]any, native, hold bool) error {
+// mergePod adds a part to a Pod. own is merged over the part's sidecar.
+func mergePod(p, part pod, own map[string]any, native, hold bool) error {
 	if own != nil {
 		sidecar := part.container(proxyName)
 		if sidecar == nil {
@@ -25,10 +25,10 @@ func join(p, part pod, own map[string]any, native, hold bool) error {
 		}
 		overlay(sidecar, own)
 	}
-	if err := joinContainers(p, part, native, hold); err != nil {
+	if err := mergeContainers(p, part, native, hold); err != nil {
 		return err
 	}
-	if err := joinSpec(p, part); err != nil {
+	if err := mergeSpec(p, part); err != nil {
 		return err
 	}
 	for _, key := range []string{"labels", "annotations"} {
@@ -38,14 +38,14 @@ func join(p, part pod, own map[string]any, native, hold bool) error {
 			has = map[string]any{}
 			p.metadata()[key] = has
 		}
-		under(has, add)
+		setDefaults(has, add)
 	}
 	return nil
 }
 
-// joinContainers adds a part's containers. A native sidecar, and its init containers, stand before the program's; one that the
-// program waits for stands first.
-func joinContainers(p, part pod, native, hold bool) error {
+// mergeContainers adds a part's containers. A native sidecar, and its init containers, stand before the program's; one
+// that the program waits for stands first.
+func mergeContainers(p, part pod, native, hold bool) error {
 	var before, after []any // of the program's init containers
 	for _, c := range part.initContainers() {
 		if p.initContainer(textAt(c, "name")) != nil || p.container(textAt(c, "name")) != nil {
@@ -78,8 +78,8 @@ func joinContainers(p, part pod, native, hold bool) error {
 	return nil
 }
 
-// joinSpec adds the other fields of a part's spec. The Pod's own have precedence.
-func joinSpec(p, part pod) error {
+// mergeSpec adds the other fields of a part's spec. The Pod's own have precedence.
+func mergeSpec(p, part pod) error {
 	spec := p.spec()
 	for key, value := range part.spec() {
 		switch theirs := spec[key]; {
@@ -97,7 +97,7 @@ func joinSpec(p, part pod) error {
 		default:
 			if below, ok := theirs.(map[string]any); ok {
 				above, _ := value.(map[string]any)
-				under(below, above)
+				setDefaults(below, above)
 			}
 		}
 	}
@@ -112,8 +112,8 @@ func setList(o map[string]any, key string, parts ...[]any) {
 	}
 }
 
-// under adds the fields that are missing.
-func under(has, add map[string]any) {
+// setDefaults adds the fields that are missing.
+func setDefaults(has, add map[string]any) {
 	for key, value := range add {
 		if _, said := has[key]; !said && has != nil {
 			has[key] = value
@@ -192,9 +192,9 @@ func (i *Injector) status(part pod, native bool) string {
 	return string(text)
 }
 
-// takeOut removes a container istio-proxy with the image auto from the Pod, and returns it to be merged over the
+// extractProxy removes a container istio-proxy with the image auto from the Pod, and returns it to be merged over the
 // injected one. It may be an init container, as native sidecars are.
-func (i *Injector) takeOut(p pod) (map[string]any, error) {
+func (i *Injector) extractProxy(p pod) (map[string]any, error) {
 	if p.container(initName) != nil || p.initContainer(initName) != nil {
 		return nil, fmt.Errorf("spec: the Pod has a container %s of its own", initName)
 	}
@@ -214,7 +214,7 @@ func (i *Injector) takeOut(p pod) (map[string]any, error) {
 	}
 	delete(own, "image")
 	delete(own, "restartPolicy") // the injector's
-	for key, usual := range usually {
+	for key, usual := range containerDefaults {
 		if own[key] == usual {
 			delete(own, key)
 		}
@@ -222,12 +222,14 @@ func (i *Injector) takeOut(p pod) (map[string]any, error) {
 	return own, nil
 }
 
-// usually are the values that the API server writes into a container that says nothing, with the image auto, before it asks
-// the webhook: no wishes of the user's, so those of the template have precedence.
-var usually = map[string]string{"imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+// containerDefaults are the values that the API server writes into a container that says nothing, with the image auto,
+// before it asks the webhook: no wishes of the user's, so those of the template have precedence.
+var containerDefaults = map[string]string{
+	"imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+}
 
 // runAs takes the user and group of the Pod's own container istio-proxy: what they send is not redirected.
-func (w *wishes) runAs(own map[string]any) error {
+func (w *annotations) runAs(own map[string]any) error {
 	security, _ := own["securityContext"].(map[string]any)
 	for _, of := range []struct {
 		key string

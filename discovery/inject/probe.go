@@ -22,12 +22,13 @@ var (
 	hookEnds  = map[string]string{"preStop": "prestopz", "postStart": "poststartz"}
 )
 
-// reroute directs the probes and hooks of a Pod to the agent, and returns the original probes for the agent, by path.
-func (w *wishes) reroute(p pod, native bool) map[string]any {
+// rewriteProbes directs the probes and hooks of a Pod to the agent, and returns the original probes for the agent, by
+// path.
+func (w *annotations) rewriteProbes(p pod, native bool) map[string]any {
 	asked := map[string]any{}
 	for _, c := range p.containers() {
 		if c["name"] != proxyName {
-			w.rerouteContainer(c, asked)
+			w.rewriteContainerProbes(c, asked)
 		}
 	}
 	for _, c := range p.initContainers() {
@@ -35,7 +36,7 @@ func (w *wishes) reroute(p pod, native bool) map[string]any {
 			continue // other init containers have no probes
 		}
 		if native {
-			w.rerouteContainer(c, asked)
+			w.rewriteContainerProbes(c, asked)
 		} else if c["startupProbe"] != nil || c["readinessProbe"] != nil || c["livenessProbe"] != nil {
 			w.warn("container %s: its probes are not led to the agent, which starts after it: use a native sidecar", c["name"])
 		}
@@ -43,14 +44,14 @@ func (w *wishes) reroute(p pod, native bool) map[string]any {
 	return asked
 }
 
-func (w *wishes) rerouteContainer(c map[string]any, asked map[string]any) {
+func (w *annotations) rewriteContainerProbes(c map[string]any, asked map[string]any) {
 	name, _ := c["name"].(string)
 	lead := func(holder map[string]any, key, path string) {
 		probe, _ := holder[key].(map[string]any)
 		if probe == nil {
 			return
 		}
-		question, err := w.question(c, probe)
+		question, err := w.agentProbe(c, probe)
 		if err != nil {
 			w.warn("container %s: %s is not led to the agent, and may fail: %v", name, key, err)
 		}
@@ -75,8 +76,8 @@ func (w *wishes) rerouteContainer(c map[string]any, asked map[string]any) {
 	}
 }
 
-// question returns the probe that the agent makes instead; nil for a probe that does not connect to a port.
-func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
+// agentProbe returns the probe that the agent makes instead; nil for a probe that does not connect to a port.
+func (w *annotations) agentProbe(c, probe map[string]any) (map[string]any, error) {
 	for _, way := range []string{"httpGet", "tcpSocket", "grpc"} {
 		asked, _ := probe[way].(map[string]any)
 		if asked == nil {
@@ -94,7 +95,7 @@ func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
 			return nil, nil // it goes to the agent already
 		}
 		if way == "httpGet" {
-			if err := askable(asked); err != nil {
+			if err := checkHTTPGet(asked); err != nil {
 				return nil, err
 			}
 		}
@@ -110,8 +111,8 @@ func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
 	return nil, nil
 }
 
-// askable returns an error for an HTTP probe that the agent would refuse.
-func askable(asked map[string]any) error {
+// checkHTTPGet returns an error for an HTTP probe that the agent would refuse.
+func checkHTTPGet(asked map[string]any) error {
 	if scheme, _ := asked["scheme"].(string); scheme != "" && scheme != "HTTP" && scheme != "HTTPS" {
 		return fmt.Errorf("its scheme is %.20q", scheme)
 	}
@@ -168,7 +169,7 @@ func numberOf(v any) (int64, bool) {
 
 // metricsOf directs the annotations of Prometheus to the agent, and returns the original target for the agent to
 // scrape; "" for none.
-func (w *wishes) metricsOf(annotations map[string]any) (scrape string) {
+func (w *annotations) metricsOf(annotations map[string]any) (scrape string) {
 	const start = "prometheus.io/"
 	given := texts(annotations)
 	if !w.metrics || given[start+"scrape"] == "false" {

@@ -45,13 +45,13 @@ var settings = []setting{
 	{"proxyStatsMatcher.inclusionRegexps", "statsInclusionRegexps", isText},
 }
 
-// own are fields that the injector or the agent reads itself.
-var own = []string{
+// handledFields are fields that the injector or the agent reads itself.
+var handledFields = []string{
 	"statusPort", "interceptionMode", "holdApplicationUntilProxyStarts", "proxyMetadata", "meshId", "concurrency", "gatewayTopology", "runtimeValues", "image.imageType",
 }
 
-// without are fields of Istio's ProxyConfig that have no effect here.
-var without = []string{
+// fieldsWithoutEffect are fields of Istio's ProxyConfig that have no effect here.
+var fieldsWithoutEffect = []string{
 	"configPath", "connectTimeout", "customConfig", "proxyBootstrap", "statNameLength", "extraStatTags", "sds", "caCertificatesPem", "privateKeyProvider",
 	"proxyHeaders", "readinessProbe", "fileFlushInterval", "fileFlushMinSizeKb", "zipkin", "tracingServiceName", "discoveryRefreshDelay", "statsCompression", "connectionSettings",
 	"tracing.lightstep", "tracing.datadog", "tracing.stackdriver", "tracing.openCensusAgent", "tracing.customTags", "tracing.maxPathTagLength", "tracing.sampling",
@@ -61,14 +61,14 @@ var without = []string{
 
 // configure applies the ProxyConfig. The error has all faults. It warns about values without effect from one origin: those
 // of the others are reported where they are set, once and not for each Pod.
-func (w *wishes) configure(origin string) error {
+func (w *annotations) configure(origin string) error {
 	var faults []error
 	fault := func(path string, err error) {
 		faults = append(faults, fmt.Errorf("%s: %s: %w", w.from(path), path, err))
 	}
 	given := w.leaves(w.config, "")
 	for _, path := range inOrder(given) {
-		text, isPlain := plain(given[path])
+		text, isPlain := singleLine(given[path])
 		set := func(check func(string) error, set func()) {
 			if !isPlain {
 				fault(path, errors.New("is an object or a list, want one value"))
@@ -95,16 +95,16 @@ func (w *wishes) configure(origin string) error {
 		case path == "image.imageType":
 			set(isText, func() { w.image.typed = text })
 		case path == "proxyMetadata" || path == "runtimeValues":
-			if _, err := w.table(path); err != nil {
+			if _, err := w.textMap(path); err != nil {
 				faults = append(faults, err)
 			}
-		case slices.Contains(own, path):
+		case slices.Contains(handledFields, path):
 		case w.from(path) != origin:
-		case slices.Contains(without, path):
+		case slices.Contains(fieldsWithoutEffect, path):
 			w.warn("%s: %s: has no effect here", origin, path)
 		case w.full():
 		default:
-			w.warn("%s: %s: is not known here, and has no effect%s", origin, shown(path), meant(path, names()))
+			w.warn("%s: %s: is not known here, and has no effect%s", origin, printable(path), didYouMean(path, names()))
 		}
 	}
 	return errors.Join(faults...)
@@ -126,7 +126,7 @@ func inOrder(given map[string]any) []string {
 
 // names returns the paths of the fields of Istio's ProxyConfig that are known here.
 func names() []string {
-	out := slices.Concat(own, without)
+	out := slices.Concat(handledFields, fieldsWithoutEffect)
 	for _, s := range settings {
 		out = append(out, s.path)
 	}
@@ -134,7 +134,7 @@ func names() []string {
 }
 
 // leaves returns the values by path. It descends into an object only where known fields have longer paths.
-func (w *wishes) leaves(o map[string]any, at string) map[string]any {
+func (w *annotations) leaves(o map[string]any, at string) map[string]any {
 	out := map[string]any{}
 	for key, value := range o {
 		path := at + key
@@ -149,8 +149,8 @@ func (w *wishes) leaves(o map[string]any, at string) map[string]any {
 	return out
 }
 
-// plain returns a value in the form of a flag: a list of texts is joined by commas.
-func plain(v any) (string, bool) {
+// singleLine returns a value in the form of a flag: a list of texts is joined by commas.
+func singleLine(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
@@ -171,8 +171,8 @@ func plain(v any) (string, bool) {
 	return "", false
 }
 
-// table returns an object of plain values. The error names the origin of the value.
-func (w *wishes) table(key string) (map[string]string, error) {
+// textMap returns an object of plain values. The error names the origin of the value.
+func (w *annotations) textMap(key string) (map[string]string, error) {
 	out := map[string]string{}
 	found, isObject := w.config[key].(map[string]any)
 	if !isObject && w.config[key] != nil {
@@ -182,7 +182,7 @@ func (w *wishes) table(key string) (map[string]string, error) {
 		fault := func(format string, args ...any) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %s: %w", w.from(key+"."+name), key, fmt.Errorf(format, args...))
 		}
-		text, ok := plain(found[name])
+		text, ok := singleLine(found[name])
 		switch {
 		case !ok:
 			return fault("%.60s: want a text", name)
@@ -202,15 +202,15 @@ func (w *wishes) table(key string) (map[string]string, error) {
 	return out, nil
 }
 
-// read returns the part of the ProxyConfig that the agent reads itself, as JSON.
-func (w *wishes) read() string {
+// proxyConfigVariable returns the part of the ProxyConfig that the agent reads itself, as JSON.
+func (w *annotations) proxyConfigVariable() string {
 	out := map[string]any{}
 	for _, key := range []string{"concurrency", "gatewayTopology"} {
 		if value, said := w.config[key]; said && value != nil {
 			out[key] = value
 		}
 	}
-	if text, ok := plain(w.config["concurrency"]); ok {
+	if text, ok := singleLine(w.config["concurrency"]); ok {
 		if n, err := strconv.Atoi(text); err == nil {
 			out["concurrency"] = n
 		}
@@ -240,34 +240,34 @@ func (l Layers) of(namespace string, labels map[string]string) ([]Layer, error) 
 
 const configFrom = "config proxyConfig" // the origin of values of the Config
 
-// joinLayers joins the ProxyConfig of the Config, the layers, and the Pod's annotation, as Istio's injector does:
+// mergeLayers joins the ProxyConfig of the Config, the layers, and the Pod's annotation, as Istio's injector does:
 // objects are merged, lists are joined, and of two other values the one with priority is used.
-func (w *wishes) joinLayers(lowest map[string]any, layers []Layer, annotation string) error {
-	w.lay(w.config, lowest, "", configFrom)
+func (w *annotations) mergeLayers(lowest map[string]any, layers []Layer, annotation string) error {
+	w.mergeLayer(w.config, lowest, "", configFrom)
 	for _, l := range layers {
 		if !l.Over {
-			w.lay(w.config, l.Config, "", l.From)
+			w.mergeLayer(w.config, l.Config, "", l.From)
 		}
 	}
 	var given map[string]any
 	if err := yaml.UnmarshalStrict([]byte(annotation), &given); err != nil {
 		return fmt.Errorf("annotation %s: is no ProxyConfig: %w", configName, err)
 	}
-	w.lay(w.config, given, "", configName)
+	w.mergeLayer(w.config, given, "", configName)
 	for _, l := range layers {
 		if l.Over {
-			w.lay(w.config, l.Config, "", l.From)
+			w.mergeLayer(w.config, l.Config, "", l.From)
 		}
 	}
 	return nil
 }
 
-func (w *wishes) lay(under, over map[string]any, at, from string) {
+func (w *annotations) mergeLayer(under, over map[string]any, at, from string) {
 	for key, value := range over {
 		below, hasBelow := under[key].(map[string]any)
 		above, isObject := value.(map[string]any)
 		if hasBelow && isObject {
-			w.lay(below, above, at+key+".", from)
+			w.mergeLayer(below, above, at+key+".", from)
 			continue
 		}
 		w.origins[at+key] = from
@@ -282,7 +282,7 @@ func (w *wishes) lay(under, over map[string]any, at, from string) {
 }
 
 // from returns the origin of a value of the ProxyConfig.
-func (w *wishes) from(path string) string {
+func (w *annotations) from(path string) string {
 	for {
 		if origin, known := w.origins[path]; known {
 			return origin

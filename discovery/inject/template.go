@@ -158,14 +158,15 @@ func field(name, path string) any {
 func value(name, text string) any { return map[string]any{"name": name, "value": text} }
 
 // facts returns the Facts of a Pod.
-func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map[string]any, scrape string) Facts {
+func (i *Injector) facts(ns Namespace, p pod, w *annotations, native bool, probes map[string]any, scrape string) Facts {
 	c := i.config
 	f := Facts{
 		Pod: PodFacts{
 			Namespace: ns.Name, Name: cmp.Or(textAt(p, "metadata", "name"), textAt(p, "metadata", "generateName")),
 			ServiceAccount: cmp.Or(textAt(p, "spec", "serviceAccountName"), "default"), Labels: p.labels(), Annotations: p.annotations(),
 		},
-		Image: w.image.name, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, Probed: !w.unprobed, UID: uid, TPROXY: w.traffic.mode == "TPROXY",
+		Image: w.image.name, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort,
+		Probed: !w.unprobed, UID: uid, TPROXY: w.traffic.mode == "TPROXY",
 		Hold: w.hold && !native, Native: native, Volumes: w.volumes, Mounts: w.mounts, Resources: w.resources(c),
 		Enrolled: c.CAAddress != "", MutualTLS: c.CAAddress != "" && w.traffic.mode != "NONE",
 		Readiness: map[string]int{"initialDelaySeconds": 0, "periodSeconds": 15, "timeoutSeconds": 3, "failureThreshold": 4},
@@ -183,13 +184,15 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 		value("ISTIO_META_CLUSTER_ID", literal(c.ClusterID)), value("ISTIO_META_INTERCEPTION_MODE", w.traffic.mode),
 	}
 	for _, further := range []struct{ name, text string }{
-		{probersName, inVariable(probes)}, {"ISTIO_PROMETHEUS_ANNOTATIONS", scrape}, {"PROXY_CONFIG", w.read()},
+		{probersName, inVariable(probes)},
+		{"ISTIO_PROMETHEUS_ANNOTATIONS", scrape},
+		{"PROXY_CONFIG", w.proxyConfigVariable()},
 	} {
 		if further.text != "" && further.text != "{}" {
 			f.Env = append(f.Env, value(further.name, further.text))
 		}
 	}
-	metadata, _ := w.table("proxyMetadata") // checked before, by wish
+	metadata, _ := w.textMap("proxyMetadata") // checked before
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		f.InitEnv = append(f.InitEnv, value(name, metadata[name]))
 	}
@@ -199,7 +202,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	if mesh, ok := w.config["meshId"].(string); ok && metadata["ISTIO_META_MESH_ID"] == "" {
 		metadata["ISTIO_META_MESH_ID"] = literal(mesh)
 	}
-	if left := w.leftOut(f.Pod.Annotations); left != "" && metadata["ISTIO_METAJSON_ANNOTATIONS"] == "" {
+	if left := w.configuredInterception(f.Pod.Annotations); left != "" && metadata["ISTIO_METAJSON_ANNOTATIONS"] == "" {
 		metadata["ISTIO_METAJSON_ANNOTATIONS"] = literal(left)
 	}
 	// An ordinary sidecar is told to stop together with the program, whose last calls it must still carry.
@@ -221,7 +224,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 }
 
 // args returns the arguments of the agent.
-func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
+func (i *Injector) args(ns Namespace, w *annotations, p PodFacts) []string {
 	c := i.config
 	out := []string{"proxy", "sidecar"}
 	add := func(flag, value string) {
@@ -247,7 +250,7 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 	add("proxyComponentLogLevel", literal(w.componentLogLevel))
 	add("logLevel", w.agentLogLevel)
 	add("statusPort", strconv.Itoa(w.statusPort))
-	if values, _ := w.table("runtimeValues"); len(values) > 0 {
+	if values, _ := w.textMap("runtimeValues"); len(values) > 0 {
 		var pairs []string
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			pairs = append(pairs, name+"="+values[name])
@@ -261,14 +264,21 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 }
 
 // initArgs returns the arguments of pod-init.
-func (w *wishes) initArgs() []string {
+func (w *annotations) initArgs() []string {
 	skip := strconv.Itoa(w.statusPort)
 	if w.traffic.excludeInboundPorts != "" {
 		skip += "," + w.traffic.excludeInboundPorts
 	}
-	out := []string{"-p", "15001", "-z", "15006", "-u", strconv.FormatInt(w.user, 10), "-g", strconv.FormatInt(w.group, 10), "-m", w.traffic.mode, "-i", w.traffic.includeOutboundRanges, "-x", w.traffic.excludeOutboundRanges, "-b", w.traffic.includeInboundPorts, "-d", skip}
+	out := []string{
+		"-p", "15001", "-z", "15006", "-u", strconv.FormatInt(w.user, 10), "-g", strconv.FormatInt(w.group, 10),
+		"-m", w.traffic.mode, "-i", w.traffic.includeOutboundRanges, "-x", w.traffic.excludeOutboundRanges,
+		"-b", w.traffic.includeInboundPorts, "-d", skip,
+	}
 	for _, further := range []struct{ flag, value string }{
-		{"-o", w.traffic.excludeOutboundPorts}, {"-q", w.traffic.includeOutboundPorts}, {"-k", w.traffic.interfaces}, {"-c", w.traffic.excludeInterfaces},
+		{"-o", w.traffic.excludeOutboundPorts},
+		{"-q", w.traffic.includeOutboundPorts},
+		{"-k", w.traffic.interfaces},
+		{"-c", w.traffic.excludeInterfaces},
 	} {
 		if further.value != "" {
 			out = append(out, further.flag, further.value)
@@ -278,7 +288,7 @@ func (w *wishes) initArgs() []string {
 }
 
 // resources returns the resources of the annotations, or, if no annotation sets any, those of the Config.
-func (w *wishes) resources(c Config) map[string]any {
+func (w *annotations) resources(c Config) map[string]any {
 	out := map[string]any{}
 	if w.requests == nil && w.limits == nil {
 		text, _ := json.Marshal(c.Resources) // was read from JSON

@@ -240,13 +240,13 @@ func isName(s string) error {
 }
 
 // userVolumes reads volumes: an object of sources by name, or a list of volumes. Istio's users write both.
-func userVolumes(w *wishes, text string) error {
+func userVolumes(w *annotations, text string) error {
 	items, err := byName[corev1.Volume](text)
 	w.volumes = items
 	return err
 }
 
-func userMounts(w *wishes, text string) error {
+func userMounts(w *annotations, text string) error {
 	items, err := byName[corev1.VolumeMount](text)
 	w.mounts = items
 	return err

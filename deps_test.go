@@ -96,7 +96,7 @@ const (
 		discovery/heap/goal.go
 		discovery/notes/difference.go
 		discovery/ca/server/fault.go
-		discovery/ca/server/pace.go
+		discovery/ca/server/rate.go
 		discovery/ca/issuer/config.go
 		discovery/ca/issuer/keys.go
 		discovery/ca/issuer/judge.go
@@ -122,7 +122,7 @@ const (
 		discovery/secret/file/wanted.go
 		discovery/webhook/certificate.go
 		discovery/webhook/state.go
-		discovery/keys/know.go
+		discovery/keys/cache.go
 		discovery/keep.go
 		discovery/hold.go
 		discovery/statedir/file.go

@@ -14,13 +14,13 @@ import (
 )
 
 // addPlace adds the flags that name an authority to a command and those below it, which then find it in the place.
-func addPlace(cmd *cobra.Command) *plane.Place {
-	p, flags := &plane.Place{}, cmd.PersistentFlags()
+func addPlace(cmd *cobra.Command) *plane.AuthorityStore {
+	p, flags := &plane.AuthorityStore{}, cmd.PersistentFlags()
 	flags.StringVar(&p.Dir, "caDir", "", "directory of the authority, as serve has it; if empty, $PILOTLIGHT_CA_DIR, then "+plane.AuthorityDir)
 	flags.StringVar(&p.Secret, "caSecret", "", "NAMESPACE/NAME of the Secret of an authority that replicas share, as serve has it; if empty, $PILOTLIGHT_CA_SECRET")
 	flags.StringVar(&p.Access.File, "kubeconfig", "", "kubeconfig file of the API server with that Secret; if empty, $KUBECONFIG, then ~/.kube/config, then the cluster whose Pod this is")
 	flags.StringVar(&p.Access.Context, "context", "", "context of the kubeconfig file; if empty, its current one")
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return usage(p.Settle(os.Getenv, userAgent())) }
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return usage(p.Complete(os.Getenv, userAgent())) }
 	return p
 }
 
@@ -88,7 +88,7 @@ share. A running discovery follows them.`,
 	return cmd
 }
 
-func newTokenCreate(place *plane.Place) *cobra.Command {
+func newTokenCreate(place *plane.AuthorityStore) *cobra.Command {
 	var namespace, account, file string
 	var ttl time.Duration
 	var once bool
@@ -118,14 +118,14 @@ token ends or is revoked. With --once the first key that comes with it is the on
 	return cmd
 }
 
-func newTokenList(place *plane.Place) *cobra.Command {
+func newTokenList(place *plane.AuthorityStore) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the join tokens", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return place.ListTokens(cmd.Context(), cmd.OutOrStdout()) },
 	}
 }
 
-func newTokenRevoke(place *plane.Place) *cobra.Command {
+func newTokenRevoke(place *plane.AuthorityStore) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End a join token",

@@ -14,7 +14,8 @@ import (
 	security "istio.io/api/security/v1alpha1"
 )
 
-// certificateService answers Istio's CreateCertificate, with which Istio's own agent gets its certificates. Its errors are those of Own.Sign.
+// certificateService answers Istio's CreateCertificate, with which Istio's own agent gets its certificates. Its errors
+// are those of Own.Sign.
 type certificateService struct {
 	security.UnimplementedIstioCertificateServiceServer
 	*Server

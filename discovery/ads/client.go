@@ -110,7 +110,8 @@ func (s *Server) Proxies() []model.Proxy {
 	return out
 }
 
-// OnChange sets the function that is called when Clients or Pushes have something new. f must return at once. Call OnChange before Serve.
+// OnChange sets the function that is called when Clients or Pushes have something new. f must return at once. Call
+// OnChange before Serve.
 func (s *Server) OnChange(f func()) { s.changed = f }
 
 // Disconnected returns the proxies that have left lately and not come back, the newest first.
@@ -155,7 +156,8 @@ func proxyName(id, namespace string) string {
 // part of its configuration, or does not get a secret. f must return at once. Call OnNews before Serve.
 func (s *Server) OnNews(f func()) { s.onNews = f }
 
-// Lacking sets what says more, for people, of a secret that a proxy asks for and nobody has brought. It is called before Run.
+// Lacking sets what says more, for people, of a secret that a proxy asks for and nobody has brought. It is called
+// before Run.
 func (s *Server) Lacking(f func(namespace, name string) string) { s.lacking = f }
 
 // Of proxies that are gone, the last maxDisconnected are remembered, and told for disconnectedFor.
@@ -208,7 +210,8 @@ func (d *disconnectedProxies) since(from time.Time, connected map[string]bool) [
 	return out
 }
 
-// Lagging returns those of the streams whose client has not accepted a route with a text, of a mesh that has something, with their nodes.
+// Lagging returns those of the streams whose client has not accepted a route with a text, of a mesh that has something,
+// with their nodes.
 func (s *Server) Lagging(streams []int64, text string, has func(*model.Mesh) bool) map[int64]string {
 	behind := map[int64]string{}
 	for _, st := range s.all() {
@@ -246,8 +249,9 @@ func (s *Server) Mesh() *model.Mesh {
 	return nil
 }
 
-// Dump returns the resources that were sent last to a proxy, by type, as JSON. The proxy is named by its node ID, by the name in it, or by
-// NAMESPACE/NAME; a name that several have is refused. Of the streams of one, which a lost connection may have left, the newest with a type counts.
+// Dump returns the resources that were sent last to a proxy, by type, as JSON. The proxy is named by its node ID, by
+// the name in it, or by NAMESPACE/NAME; a name that several have is refused. Of the streams of one, which a lost
+// connection may have left, the newest with a type counts.
 func (s *Server) Dump(proxy string) (map[string][]json.RawMessage, error) {
 	var sets [content.Kinds]*content.Set
 	var since [content.Kinds]time.Time

@@ -102,8 +102,9 @@ func (c *connections) closeAllBut(l net.Listener, used map[net.Conn]bool) {
 	}
 }
 
-// trackedCredentials are credentials that remember the connection, so that one can be closed whose client reads nothing: ending the
-// stream would leave the connection and its goroutines. They also count the requests of the connection.
+// trackedCredentials are credentials that remember the connection, so that one can be closed whose client reads
+// nothing: ending the stream would leave the connection and its goroutines. They also count the requests of the
+// connection.
 type trackedCredentials struct {
 	credentials.TransportCredentials
 	intake  *intake.Budget

@@ -93,8 +93,9 @@ func (id identity) owner(peer string) string {
 	return peer
 }
 
-// claim finds the identity that a token proves, for a client without a certificate. It may ask an API server, so it must not be called with a lock held. It does
-// nothing after the first request, and where a certificate or nobody proves.
+// claim finds the identity that a token proves, for a client without a certificate. It may ask an API server, so it
+// must not be called with a lock held. It does nothing after the first request, and where a certificate or nobody
+// proves.
 func (st *stream) claim() error {
 	prove := st.prove
 	st.prove = nil
@@ -155,8 +156,9 @@ func (h *hub) maySeeObjects(ctx context.Context) error {
 	return nil
 }
 
-// MaySeeAll returns an error with the reason if a client with mutual TLS may not see the whole mesh, as objects and debug pages show it: that takes
-// a certificate of the root namespace. Before the first mesh nobody may, for its settings say which namespace and trust domains these are.
+// MaySeeAll returns an error with the reason if a client with mutual TLS may not see the whole mesh, as objects and
+// debug pages show it: that takes a certificate of the root namespace. Before the first mesh nobody may, for its
+// settings say which namespace and trust domains these are.
 func MaySeeAll(mesh *model.Mesh, over tls.ConnectionState) error {
 	if mesh == nil {
 		return errors.New("the root namespace and the trust domains are not known yet")

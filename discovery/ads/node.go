@@ -125,7 +125,8 @@ func (st *stream) relocate() {
 	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.locality.source())
 }
 
-// workloadLocality finds the locality of a proxy whose node sends none: that of its own workload, which may come later, and move.
+// workloadLocality finds the locality of a proxy whose node sends none: that of its own workload, which may come later,
+// and move.
 type workloadLocality struct {
 	claim     model.Claim
 	owner     string           // in viewLimiter

@@ -30,8 +30,8 @@ type InUse struct {
 	Proxies     int // how many may have it
 }
 
-// CertificatesInUse returns the certificates of secrets that the configuration of connected proxies names, by name. A secret
-// that no source has any more is not among them.
+// CertificatesInUse returns the certificates of secrets that the configuration of connected proxies names, by name. A
+// secret that no source has any more is not among them.
 func (s *Server) CertificatesInUse() (out []InUse) {
 	secrets, used := s.secrets.Load(), map[secret.Name]int{}
 	if secrets == nil {

@@ -99,7 +99,8 @@ func (s *Server) publish(g *generation) {
 	s.changed()
 }
 
-// refuse counts a connection whose certificate does not count, and logs it. Other handshakes that fail are of no interest.
+// refuse counts a connection whose certificate does not count, and logs it. Other handshakes that fail are of no
+// interest.
 func (s *Server) refuse(peer string, err error) {
 	if !errors.Is(err, errCaller) {
 		return
@@ -211,7 +212,8 @@ func (c *openStreams) withControlPlanes() []*stream {
 	return slices.AppendSeq(all, maps.Keys(c.controlPlanes))
 }
 
-// setControlPlane adds a stream to those that request objects, or removes it. It returns the newest generation, which is not one of those that come later.
+// setControlPlane adds a stream to those that request objects, or removes it. It returns the newest generation, which
+// is not one of those that come later.
 func (c *openStreams) setControlPlane(st *stream, apart bool) (newest int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -55,8 +55,8 @@ type TLS struct {
 	agents  agentCertificates
 }
 
-// NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a certificate then,
-// for they come for one. Such a client gets a stream of ADS if its token proves an identity.
+// NewTLS reads the files. own may be nil. With its authority there need not be any files; clients may come without a
+// certificate then, for they come for one. Such a client gets a stream of ADS if its token proves an identity.
 func NewTLS(files Certificates, own *Own) (*TLS, error) {
 	t := &TLS{files: files, own: own}
 	return t, t.Reload()
@@ -126,8 +126,8 @@ func (t *TLS) admitting(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return config, nil
 }
 
-// A route can lead strangers through a gateway's Envoy to this port, and that Envoy shows the gateway's certificate. So the port
-// distinguishes agents' connections from those of Envoys and of other programs, see package binding.
+// A route can lead strangers through a gateway's Envoy to this port, and that Envoy shows the gateway's certificate. So
+// the port distinguishes agents' connections from those of Envoys and of other programs, see package binding.
 
 // helloConn is the connection below one of TLS, with what its ClientHello shows.
 type helloConn struct {
@@ -157,7 +157,8 @@ type agentCertificates struct {
 	until map[[sha256.Size]byte]time.Time
 }
 
-// admit returns an error unless the certificate counts on a connection. foreign admits those that no agent has requested or shown.
+// admit returns an error unless the certificate counts on a connection. foreign admits those that no agent has
+// requested or shown.
 func (k *agentCertificates) admit(leaf *x509.Certificate, agent, foreign bool) error {
 	switch {
 	case agent:
@@ -214,8 +215,8 @@ type httpCredentials struct {
 	own    *Own
 }
 
-// ServerHandshake is called with a deadline on the connection. gRPC takes the deadline back when it returns, which must not
-// change the deadlines of a connection that web has.
+// ServerHandshake is called with a deadline on the connection. gRPC takes the deadline back when it returns, which must
+// not change the deadlines of a connection that web has.
 func (s httpCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	inner := raw
 	own, isOwn := raw.(*detachableConn)

@@ -11,7 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
-// ReleaseOfProxies is the name under which clients that would lose most of their clusters are released, as if it were a source.
+// ReleaseOfProxies is the name under which clients that would lose most of their clusters are released, as if it were a
+// source.
 const ReleaseOfProxies = "proxies"
 
 // meshState returns what sessions know of a generation besides its resources.
@@ -19,8 +20,8 @@ func (h *hub) meshState(g *generation) protocol.MeshState {
 	return protocol.MeshState{Lacks: len(g.Mesh.Lacks) > 0, Forgone: g.Mesh.Forgone, Wipe: h.limits.Wipe}
 }
 
-// logWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at once. Held:
-// st.mu.
+// logWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at
+// once. Held: st.mu.
 func (st *stream) logWait(now time.Time) {
 	wait := st.session.Wait()
 	was := st.waits

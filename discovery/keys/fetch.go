@@ -31,8 +31,8 @@ type Fetcher struct {
 	client *http.Client
 }
 
-// New returns a Fetcher. roots verify servers of https, nil for those of the system; inside allows addresses that are not of
-// the Internet.
+// New returns a Fetcher. roots verify servers of https, nil for those of the system; inside allows addresses that are
+// not of the Internet.
 func New(roots *x509.CertPool, inside bool) *Fetcher {
 	return &Fetcher{&http.Client{CheckRedirect: redirect, Transport: &http.Transport{
 		DialContext: Dial(inside, "jwksInside"), DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader, // and no proxy of the environment: it would dial what nobody judged
@@ -51,8 +51,8 @@ func redirect(to *http.Request, way []*http.Request) error {
 	return nil
 }
 
-// Fetch asks for a key set once, as long as ctx lasts, and returns what Envoy takes of it. An address that ends like that of an
-// OpenID configuration has no keys: the document there names their address.
+// Fetch asks for a key set once, as long as ctx lasts, and returns what Envoy takes of it. An address that ends like
+// that of an OpenID configuration has no keys: the document there names their address.
 func (f *Fetcher) Fetch(ctx context.Context, uri string) (string, error) {
 	body, err := f.get(ctx, uri, "")
 	if err != nil {

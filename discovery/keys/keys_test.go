@@ -175,7 +175,7 @@ func issuer(of string) string { return model.KeyURI(&security.JWTRule{Issuer: of
 // minutes.
 func TestKnowledge(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	k := &Knowledge{}
+	k := &Cache{}
 	if uri, _ := k.Next(now); uri != "" {
 		t.Errorf("%s is next", uri)
 	}
@@ -252,7 +252,7 @@ func TestShares(t *testing.T) {
 		"the root namespace first":          {nil, all(numbered("evil", 1200), root, numbered("a", 1200)), map[string]int{"a": 495, "evil": 495, "istio-system": 10}, 1410},
 		"one URI of all has a single place": {nil, all(addressesOf("evil", "same"), addressesOf("shop", "same"), numbered("evil", 1200)), map[string]int{"evil": 1000, "shop": 1}, 201},
 	} {
-		k := &Knowledge{}
+		k := &Cache{}
 		k.Want(test.before, now)
 		for _, a := range test.before {
 			k.Learn(a.URI, "keys", nil, now)
@@ -273,7 +273,7 @@ func TestShares(t *testing.T) {
 // A namespace whose servers are silent leaves places to others, and theirs are asked at once.
 func TestOthersHavePlaces(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	k, all := &Knowledge{}, numbered("evil", 900)
+	k, all := &Cache{}, numbered("evil", 900)
 	for i := range 20 {
 		all = append(all, numbered(fmt.Sprintf("evil-%02d-", i), 40)...)
 	}
@@ -302,7 +302,7 @@ func TestOthersHavePlaces(t *testing.T) {
 // Questions are asked at once up to a number, and repeated ones take half of the places at most.
 func TestPlaces(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	k, all := &Knowledge{}, []model.KeyAddress(nil)
+	k, all := &Cache{}, []model.KeyAddress(nil)
 	for i := range 2 * 3 * (maxAsked - reserved) / 4 {
 		all = append(all, addresses(fmt.Sprintf("%05d", i))...)
 	}
@@ -348,7 +348,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func keysOf(k *Knowledge, uri string) string {
+func keysOf(k *Cache, uri string) string {
 	if of := k.of[uri]; of != nil {
 		return of.keys
 	}

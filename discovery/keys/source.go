@@ -20,8 +20,9 @@ type asker interface {
 	Fetch(ctx context.Context, uri string) (string, error)
 }
 
-// Source sends the key sets of URIs, each as a group: the last good one, until a better one comes or nobody wants it. It syncs
-// when each of the first URIs was asked once, or when firstRound is over; of one that was not to be had it sends the fault.
+// Source sends the key sets of URIs, each as a group: the last good one, until a better one comes or nobody wants it.
+// It syncs when each of the first URIs was asked once, or when firstRound is over; of one that was not to be had it
+// sends the fault.
 type Source struct {
 	asker   asker
 	fetches *prometheus.CounterVec // by result
@@ -124,8 +125,8 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// await waits until it is known what is wanted. Meanwhile nobody knows which keys there are, so that what an earlier run has kept
-// stays.
+// await waits until it is known what is wanted. Meanwhile nobody knows which keys there are, so that what an earlier
+// run has kept stays.
 func (s *Source) await(ctx context.Context, updates chan<- model.Update) error {
 	for _, g := range []model.Group{{Faults: []string{"keys are asked for once policies are known"}, Unread: true}, {}} {
 		select {
@@ -148,7 +149,7 @@ func (s *Source) await(ctx context.Context, updates chan<- model.Update) error {
 // run is one run of a Source.
 type run struct {
 	*Source
-	know      Knowledge
+	know      Cache
 	sent      map[string]bool // groups, by name
 	synced    bool
 	until     time.Time // the end of the first round
@@ -250,7 +251,8 @@ func (r *run) learn(a answer, out map[string]model.Group) {
 	}
 }
 
-// stands returns the names of the key sets about which no question has ended when the source syncs: those of an earlier run stay.
+// stands returns the names of the key sets about which no question has ended when the source syncs: those of an earlier
+// run stay.
 func (r *run) stands(first bool) (out []string) {
 	for uri, of := range r.know.of {
 		if first && of.keys == "" && of.fault == "" {

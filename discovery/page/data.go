@@ -86,7 +86,8 @@ type Change struct {
 	Duration int64    `json:"ms"` // until the last answer, or so far
 }
 
-// Of returns what a browser shows of facts: rows that have each word of filter, and the graph of the service focus; "" is the first one with a rule.
+// Of returns what a browser shows of facts: rows that have each word of filter, and the graph of the service focus; ""
+// is the first one with a rule.
 func Of(f Facts, filter, focus string) Data {
 	words := strings.Fields(strings.ToLower(filter))
 	m := f.Mesh
@@ -280,8 +281,9 @@ type Certificate struct {
 	Fault string // why it cannot be read; "" if it can
 }
 
-// A certificate is soon to end within lateAfter, or in the last quarter of a life that is shorter: those of an authority live a day, and are renewed at half
-// of it, and those of an issuer by ACME when a third of it is left. So one that renews itself is named when that is late.
+// A certificate is soon to end within lateAfter, or in the last quarter of a life that is shorter: those of an
+// authority live a day, and are renewed at half of it, and those of an issuer by ACME when a third of it is left. So
+// one that renews itself is named when that is late.
 const (
 	day       = 24 * time.Hour
 	lateAfter = 7 * day

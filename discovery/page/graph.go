@@ -9,7 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// maxGroups bounds the groups of proxies whose scopes are made for one graph: of 1,000 services each takes about a millisecond.
+// maxGroups bounds the groups of proxies whose scopes are made for one graph: of 1,000 services each takes about a
+// millisecond.
 const maxGroups = 40
 
 // Graph names who may reach a service, and where its requests go.

@@ -128,7 +128,8 @@ func (p *Page) answer(query url.Values) ([]byte, error) {
 	return json.Marshal(Of(p.Facts(), query.Get("q"), query.Get("host")))
 }
 
-// digest tells two lists of faults apart. A browser compares the one of a beat with that of the data that it shows: only it knows which it got last.
+// digest tells two lists of faults apart. A browser compares the one of a beat with that of the data that it shows:
+// only it knows which it got last.
 func digest(faults []string) string {
 	h := fnv.New64a()
 	for _, f := range faults {
@@ -171,8 +172,9 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStreams are the open streams of events, the oldest first. A new one is always let in: where there are too many, the oldest of
-// the source with the most of them ends, as package connlimit says. Its browser opens another one a second later.
+// eventStreams are the open streams of events, the oldest first. A new one is always let in: where there are too many,
+// the oldest of the source with the most of them ends, as package connlimit says. Its browser opens another one a second
+// later.
 type eventStreams struct {
 	mu   sync.Mutex
 	open []*browser

@@ -22,15 +22,16 @@ import (
 	"github.com/pilotlight/pilotlight/internal/safefile"
 )
 
-// Place is where an authority is stored, for the commands of a person: in the files of Dir, or in a Secret that replicas share.
-type Place struct {
+// AuthorityStore is where an authority is stored, for the commands of a person: in the files of Dir, or in a Secret
+// that replicas share.
+type AuthorityStore struct {
 	Dir    string
 	Secret string      // NAMESPACE/NAME
 	Access kube.Access // of the API server with that Secret
 }
 
-// Settle completes a place by the variables of the environment, and judges it.
-func (p *Place) Settle(variable func(string) string, userAgent string) error {
+// Complete completes a place by the variables of the environment, and judges it.
+func (p *AuthorityStore) Complete(variable func(string) string, userAgent string) error {
 	if p.Dir == "" && p.Secret == "" {
 		if p.Secret = variable("PILOTLIGHT_CA_SECRET"); p.Secret == "" {
 			p.Dir = variable("PILOTLIGHT_CA_DIR")
@@ -56,7 +57,7 @@ func (p *Place) Settle(variable func(string) string, userAgent string) error {
 }
 
 // at is where the Secret is, which Settle has judged.
-func (p Place) at() kubernetes.At {
+func (p AuthorityStore) at() kubernetes.At {
 	name, _ := ParseName(p.Secret)
 	return kubernetes.At(name)
 }
@@ -68,16 +69,16 @@ type tokens interface {
 	Revoke(ctx context.Context, id string) error
 }
 
-func (p Place) tokens() tokens {
+func (p AuthorityStore) tokens() tokens {
 	if p.Secret != "" {
 		return &kubernetes.Tokens{Connect: p.Access.Client, In: kubernetes.TokensBeside(p.at())}
 	}
 	return store.Tokens(p.Dir)
 }
 
-// CreateToken makes a join token, writes its text into a file that only its user reads, or prints it to out where file is "", and returns what
-// to say of it.
-func (p Place) CreateToken(ctx context.Context, out io.Writer, file, namespace, account string, ttl time.Duration, once bool) (string, error) {
+// CreateToken makes a join token, writes its text into a file that only its user reads, or prints it to out where file
+// is "", and returns what to say of it.
+func (p AuthorityStore) CreateToken(ctx context.Context, out io.Writer, file, namespace, account string, ttl time.Duration, once bool) (string, error) {
 	made, text, err := p.tokens().Create(ctx, namespace, account, ttl, once, time.Now())
 	if err != nil {
 		return "", fmt.Errorf("create a join token: %w", err)
@@ -92,7 +93,7 @@ func (p Place) CreateToken(ctx context.Context, out io.Writer, file, namespace, 
 }
 
 // ListTokens prints a table of the join tokens.
-func (p Place) ListTokens(ctx context.Context, out io.Writer) error {
+func (p AuthorityStore) ListTokens(ctx context.Context, out io.Writer) error {
 	all, err := p.tokens().List(ctx)
 	if err != nil {
 		return fmt.Errorf("list join tokens: %w", err)
@@ -101,7 +102,7 @@ func (p Place) ListTokens(ctx context.Context, out io.Writer) error {
 }
 
 // RevokeToken ends a join token.
-func (p Place) RevokeToken(ctx context.Context, id string) error {
+func (p AuthorityStore) RevokeToken(ctx context.Context, id string) error {
 	if err := p.tokens().Revoke(ctx, id); err != nil {
 		return fmt.Errorf("revoke a join token: %w", err)
 	}
@@ -109,7 +110,7 @@ func (p Place) RevokeToken(ctx context.Context, id string) error {
 }
 
 // Status prints which root signs, and how far its rotation is.
-func (p Place) Status(ctx context.Context, out io.Writer) error {
+func (p AuthorityStore) Status(ctx context.Context, out io.Writer) error {
 	state, last, err := p.state(ctx, time.Now())
 	if err != nil {
 		return fmt.Errorf("read the authority: %w", err)
@@ -132,7 +133,7 @@ func printRotation(out io.Writer, r ca.Rotation) error {
 }
 
 // state returns the authority, and its last rotation.
-func (p Place) state(ctx context.Context, now time.Time) (ca.State, ca.Rotation, error) {
+func (p AuthorityStore) state(ctx context.Context, now time.Time) (ca.State, ca.Rotation, error) {
 	if p.Secret == "" {
 		state, err := store.Read(p.Dir, now)
 		if err != nil {
@@ -149,9 +150,9 @@ func (p Place) state(ctx context.Context, now time.Time) (ca.State, ca.Rotation,
 	return kubernetes.Roots{Client: client, In: p.at()}.State(ctx, now)
 }
 
-// Rotate begins to replace the root, or prints how far that is. With abort it keeps the old one; within a life of the last rotation it begins none
-// but again.
-func (p Place) Rotate(ctx context.Context, out io.Writer, abort, again bool) (err error) {
+// Rotate begins to replace the root, or prints how far that is. With abort it keeps the old one; within a life of the
+// last rotation it begins none but again.
+func (p AuthorityStore) Rotate(ctx context.Context, out io.Writer, abort, again bool) (err error) {
 	var r ca.Rotation
 	switch {
 	case p.Secret != "":
@@ -173,7 +174,7 @@ func (p Place) Rotate(ctx context.Context, out io.Writer, abort, again bool) (er
 }
 
 // RotateNow has the successor of the root used at once, and prints what breaks.
-func (p Place) RotateNow(out io.Writer) error {
+func (p AuthorityStore) RotateNow(out io.Writer) error {
 	if p.Secret != "" {
 		return errors.New("--now is for --caDir: replicas use a Secret that was changed when they start again, so change it and restart all of them")
 	}
@@ -191,7 +192,7 @@ What breaks, where another root was in use:
 	return err
 }
 
-func (p Place) rotateShared(ctx context.Context, abort, again bool) (ca.Rotation, error) {
+func (p AuthorityStore) rotateShared(ctx context.Context, abort, again bool) (ca.Rotation, error) {
 	client, err := p.Access.Client()
 	if err != nil {
 		return ca.Rotation{}, err
@@ -211,8 +212,8 @@ type Store interface {
 	Delete(ctx context.Context, kind, namespace, name string) error
 }
 
-// OpenStore opens the store of a directory, or, if that is empty, of an API server, and returns a function that closes it.
-// With force, Apply takes over fields that another program has applied there.
+// OpenStore opens the store of a directory, or, if that is empty, of an API server, and returns a function that closes
+// it. With force, Apply takes over fields that another program has applied there.
 func OpenStore(dir string, access kube.Access, force bool) (Store, func(), error) {
 	if dir != "" {
 		d, err := file.OpenDirectory(dir)
@@ -243,7 +244,8 @@ func (d directory) Delete(_ context.Context, kind, namespace, name string) error
 // maxInjection bounds the files of the webhook's configuration and template, in bytes.
 const maxInjection = 16 << 20
 
-// Injector returns what injects by the files of the flags --config and --template; "" is the default of each. They beat domain and native.
+// Injector returns what injects by the files of the flags --config and --template; "" is the default of each. They beat
+// domain and native.
 func Injector(configFile, templateFile, domain string, native bool) (*inject.Injector, error) {
 	var text []byte
 	var err error
@@ -274,8 +276,8 @@ func Injector(configFile, templateFile, domain string, native bool) (*inject.Inj
 	return i, nil
 }
 
-// MeshOfFiles returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for proxies, with
-// their problems, of MeshConfig only those about proxies.
+// MeshOfFiles returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for
+// proxies, with their problems, of MeshConfig only those about proxies.
 func MeshOfFiles(paths []string, meshFile string, stdin io.Reader) (*model.Mesh, []config.Problem, error) {
 	files, err := file.ReadEach(paths, stdin)
 	if err != nil {

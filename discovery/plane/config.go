@@ -111,13 +111,14 @@ type Authority struct {
 	Used  bool
 	Dir   string // of its files and of join tokens, unless Secret is given
 	Terms ca.Terms
-	// Secret holds it for all replicas, one beside it the join tokens, and its roots are written into each namespace; zero for the files of Dir.
+	// Secret holds it for all replicas, one beside it the join tokens, and its roots are written into each namespace;
+	// zero for the files of Dir.
 	Secret Name
 	Hosts  []string // further names and addresses of the server's own certificate
 	// Issuers is a file of issuers whose tokens are taken, with the files of their keys; empty for none.
 	Issuers string
-	// Overlap is how long both roots are trusted at least, while one is replaced, before the new one signs. What the lives of certificates need is
-	// not cut.
+	// Overlap is how long both roots are trusted at least, while one is replaced, before the new one signs. What the
+	// lives of certificates need is not cut.
 	Overlap time.Duration
 }
 

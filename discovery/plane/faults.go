@@ -17,8 +17,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/validation"
 )
 
-// Fault returns the error that a setting has a value, and what is wanted instead. The command that reads the settings knows
-// where a value was given.
+// Fault returns the error that a setting has a value, and what is wanted instead. The command that reads the settings
+// knows where a value was given.
 type Fault func(setting string, found any, want string) error
 
 // Faults returns what is wrong with values that are allowed one by one, but not together.
@@ -160,8 +160,8 @@ func (c CloudFoundry) faults(fault Fault) (faults []error) {
 	return faults
 }
 
-// registryFaults returns the registries that are unknown, are named twice, or lack a setting, and settings of registries
-// that are not named.
+// registryFaults returns the registries that are unknown, are named twice, or lack a setting, and settings of
+// registries that are not named.
 func (c Config) registryFaults(fault Fault) (faults []error) {
 	type need struct {
 		setting string
@@ -196,7 +196,8 @@ func (c Config) registryFaults(fault Fault) (faults []error) {
 	return faults
 }
 
-// Domains are the DNS domains whose hosts registries may give. A program that can write to a registry can give any of them.
+// Domains are the DNS domains whose hosts registries may give. A program that can write to a registry can give any of
+// them.
 type Domains struct{ Consul, Eureka, CloudFoundry []string }
 
 func lower(domains []string) []string {

@@ -17,7 +17,7 @@ import (
 type ingresses struct {
 	Ingress
 	source  *source.Source
-	secrets *ofIngresses
+	secrets *ingressSecrets
 }
 
 // newIngresses returns what serves Ingresses, nil for none, with Services of a domain. dir is nil without SecretsDir.
@@ -25,7 +25,7 @@ func newIngresses(c Ingress, d model.Domain, dir *secretfile.Source) *ingresses 
 	if c.Class == "" {
 		return nil
 	}
-	secrets := &ofIngresses{dir: dir, account: c.Identity}
+	secrets := &ingressSecrets{dir: dir, account: c.Identity}
 	from := source.New(ingress.Options{
 		Class: c.Class, Proxies: c.Identity.Namespace, Selector: c.Selector, HTTP: c.Ports.HTTP, HTTPS: c.Ports.HTTPS, Domain: d,
 	}, secrets)
@@ -50,8 +50,8 @@ func (i *ingresses) remove(store string) {
 	}
 }
 
-// join adds the sources of Ingresses to a server, and those of an API server and of its Secrets, if inCluster. It returns the
-// writer of their addresses, nil for none.
+// join adds the sources of Ingresses to a server, and those of an API server and of its Secrets, if inCluster. It
+// returns the writer of their addresses, nil for none.
 func (i *ingresses) join(server *discovery.Server, from Cluster, inCluster bool, log *slog.Logger) (status *configs.IngressStatus) {
 	if i == nil {
 		return nil

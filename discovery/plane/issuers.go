@@ -19,11 +19,13 @@ type Issuers struct {
 	Of       client.Issuers
 	Gateways Names // service accounts of gateways that get certificates
 	Inside   bool  // ask them at addresses that are not of the Internet too
-	// Secret has the keys of accounts for all replicas, and Secrets beside it certificates and the state of orders; zero for files of StateDir.
+	// Secret has the keys of accounts for all replicas, and Secrets beside it certificates and the state of orders;
+	// zero for files of StateDir.
 	Secret Name
 }
 
-// Names of the sources of answers to challenges, and of certificates. They differ, since the metrics of sources have them.
+// Names of the sources of answers to challenges, and of certificates. They differ, since the metrics of sources have
+// them.
 const (
 	challengesName   = "acmeChallenges"
 	certificatesName = "acmeIssuers"

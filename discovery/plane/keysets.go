@@ -53,8 +53,8 @@ func (k *keySets) Judge(m *model.Mesh) {
 	k.want(m.KeyAddresses())
 }
 
-// Preview reads the policies of the first mesh before it is served: it waits for their keys, so that proxies that come back do not
-// lose those that they have.
+// Preview reads the policies of the first mesh before it is served: it waits for their keys, so that proxies that come
+// back do not lose those that they have.
 func (k *keySets) Preview(groups iter.Seq[model.Group]) { k.want(model.KeyAddresses(groups)) }
 
 func (k *keySets) want(all []model.KeyAddress) {

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// reservedDescriptors is how many descriptors proxies do not get: two HTTP ports of maxConnections, and 32 for listeners and files.
+// reservedDescriptors is how many descriptors proxies do not get: two HTTP ports of maxConnections, and 32 for
+// listeners and files.
 const reservedDescriptors = 2*maxConnections + 32
 
 // maxProxyConnections returns how many connections of proxies the descriptors allow.

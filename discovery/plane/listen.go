@@ -78,8 +78,8 @@ func addressOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// certified returns the addresses at which callers are admitted by certificates, as IP:PORT with commas: each address of the machine where
-// the listener has all.
+// certified returns the addresses at which callers are admitted by certificates, as IP:PORT with commas: each address
+// of the machine where the listener has all.
 func (l listeners) certified() string {
 	if l.secure == nil {
 		return ""
@@ -101,25 +101,26 @@ func (l listeners) certified() string {
 // maxApplicants bounds the connections of HTTP at the secure port. Those of the whole port have a bound of their own.
 const maxApplicants = 4096
 
-// doors are what the secure port has beside gRPC, for those who speak HTTP/1.1 there: certificates, if there is an authority, and the pages.
-type doors struct {
-	conns  *handed
-	office *office
+// secureHTTP are what the secure port has beside gRPC, for those who speak HTTP/1.1 there: certificates, if there is an
+// authority, and the pages.
+type secureHTTP struct {
+	conns     *handedConns
+	authority *authority
 }
 
 // serve answers until ctx is done. at is the address of the secure port.
-func (d doors) serve(ctx context.Context, at net.Addr, pages http.Handler, log *slog.Logger) error {
-	return serveHTTP(ctx, listening{d.conns, at}, d.handler(pages), bounds{maxApplicants, idleTimeout}, log)
+func (d secureHTTP) serve(ctx context.Context, at net.Addr, pages http.Handler, log *slog.Logger) error {
+	return serveHTTP(ctx, handedListener{d.conns, at}, d.handler(pages), bounds{maxApplicants, idleTimeout}, log)
 }
 
-func (d doors) handler(pages http.Handler) http.Handler {
+func (d secureHTTP) handler(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		switch {
 		case path == "/" || path == "/debug" || path == "/v1/registration" || strings.HasPrefix(path, "/debug/") || strings.HasPrefix(path, "/page/"):
 			pages.ServeHTTP(w, r)
-		case d.office != nil:
-			d.office.desk.ServeHTTP(w, r)
+		case d.authority != nil:
+			d.authority.server.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusNotFound)
@@ -136,17 +137,19 @@ func (p *Plane) maySee(r *http.Request) error {
 	return ads.MaySeeAll(p.proxies.Mesh(), *r.TLS)
 }
 
-// handed are connections that another listener has accepted.
-type handed struct {
+// handedConns are connections that another listener has accepted.
+type handedConns struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newHanded() *handed { return &handed{conns: make(chan net.Conn), closed: make(chan struct{})} }
+func newHandedConns() *handedConns {
+	return &handedConns{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
 
 // give waits until the connection is taken, or closes it where nobody takes it any more.
-func (h *handed) give(conn net.Conn) {
+func (h *handedConns) give(conn net.Conn) {
 	select {
 	case h.conns <- conn:
 	case <-h.closed:
@@ -154,13 +157,13 @@ func (h *handed) give(conn net.Conn) {
 	}
 }
 
-// listening is a listener of such connections.
-type listening struct {
-	*handed
+// handedListener is a listener of such connections.
+type handedListener struct {
+	*handedConns
 	at net.Addr
 }
 
-func (l listening) Accept() (net.Conn, error) {
+func (l handedListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:
 		return conn, nil
@@ -169,12 +172,12 @@ func (l listening) Accept() (net.Conn, error) {
 	}
 }
 
-func (l listening) Close() error {
+func (l handedListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-func (l listening) Addr() net.Addr { return l.at }
+func (l handedListener) Addr() net.Addr { return l.at }
 
 // onChange calls do when it starts, and when files may have changed, until ctx is done.
 func onChange(ctx context.Context, log *slog.Logger, do func(), paths ...string) error {

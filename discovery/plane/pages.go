@@ -47,10 +47,10 @@ func (p *Plane) certificates() (out []page.Certificate) {
 		}
 		out = append(out, c)
 	}
-	if p.office == nil {
+	if p.authority == nil {
 		return out
 	}
-	if authority := p.office.desk.Authority(); authority != nil {
+	if authority := p.authority.server.Authority(); authority != nil {
 		from, until, err := shortest(authority.Roots())
 		c := page.Certificate{Name: "the authority's root", From: from, Until: until}
 		if err != nil {

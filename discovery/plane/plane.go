@@ -32,50 +32,50 @@ import (
 
 // Plane is a control plane, joined from a Config. Run runs it once.
 type Plane struct {
-	keySets  *keySets
-	config   Config
-	ports    listeners
-	proxies  *ads.Server
-	server   *discovery.Server
-	store    *file.Source // of ConfigDir
-	further  *configSources
-	reporter *notes.Reporter
-	notifier page.Notifier // called when what the page shows has changed
-	hooks    *hooks
-	office   *office
-	doors    doors
-	issuers  *client.Client      // nil for none
-	issued   *kubernetes.Store   // of issuers, for all replicas; nil for files
-	state    *statedir.Directory // nil for none
-	forms    *forms.Secret       // nil for none
-	election *kube.Election
-	leading  []kube.Lead
-	ofPods   *configs.PodEvents // nil if none are written
-	began    time.Time
+	keySets       *keySets
+	config        Config
+	ports         listeners
+	proxies       *ads.Server
+	server        *discovery.Server
+	store         *file.Source // of ConfigDir
+	configSources *configSources
+	reporter      *notes.Reporter
+	notifier      page.Notifier // called when what the page shows has changed
+	webhooks      *webhooks
+	authority     *authority
+	secureHTTP    secureHTTP
+	issuers       *client.Client      // nil for none
+	issued        *kubernetes.Store   // of issuers, for all replicas; nil for files
+	state         *statedir.Directory // nil for none
+	forms         *forms.Secret       // nil for none
+	election      *kube.Election
+	leading       []kube.Lead
+	podEvents     *configs.PodEvents // nil if none are written
+	began         time.Time
 }
 
-// New opens the ports and joins a control plane. It starts nothing. Its errors name the flag of a port or file that is at
-// fault. After New, Run must be called: it closes the ports.
+// New opens the ports and joins a control plane. It starts nothing. Its errors name the flag of a port or file that is
+// at fault. After New, Run must be called: it closes the ports.
 func New(c Config) (*Plane, error) {
 	proxies := c.streams()
-	office, err := newOffice(c, proxies.Mesh)
+	authority, err := newAuthority(c, proxies.Mesh)
 	if err != nil {
 		return nil, err
 	}
-	doors := doors{newHanded(), office}
-	ports, err := listen(c, office.own(doors.conns, c.ForeignAgents))
+	secure := secureHTTP{newHandedConns(), authority}
+	ports, err := listen(c, authority.own(secure.conns, c.ForeignAgents))
 	if err != nil {
 		return nil, err
 	}
-	if office != nil && ports.tls != nil {
-		office.reload = ports.tls.Reload
+	if authority != nil && ports.tls != nil {
+		authority.reload = ports.tls.Reload
 	}
 	sets, err := newKeySets(c.KeySets)
 	if err != nil {
 		return nil, err
 	}
 	kube.LogTo(c.Log)
-	p := &Plane{config: c, ports: ports, office: office, doors: doors, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
+	p := &Plane{config: c, ports: ports, authority: authority, secureHTTP: secure, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.proxies.OnChange(p.notifier.Notify)
@@ -88,10 +88,10 @@ func New(c Config) (*Plane, error) {
 	p.keySets.join(p.server)
 	p.server.Judge = judges{p.server.Judge, p.keySets}
 	p.joinSettings()
-	if publish := office.publisher(c); publish != nil {
+	if publish := authority.publisher(c); publish != nil {
 		p.leading = append(p.leading, publish)
 	}
-	p.hooks = newHooks(c, p.proxies.Mesh, p.server.Statuses)
+	p.webhooks = newWebhooks(c, p.proxies.Mesh, p.server.Statuses)
 	return p, nil
 }
 
@@ -136,19 +136,19 @@ func (p *Plane) joinSources() {
 	if addresses := ingresses.join(p.server, c.Cluster, c.inCluster(), c.Log); addresses != nil {
 		p.leading = append(p.leading, addresses.Run)
 	}
-	if gateways := newOfGateways(c.Cluster, c.GatewaySecrets); gateways != nil {
+	if gateways := newGatewaySecrets(c.Cluster, c.GatewaySecrets); gateways != nil {
 		p.server.Secrets["gatewaySecrets"] = gateways.reader
 		p.proxies.Lacking(gateways.lacking)
 		p.server.Judge = judges{p.reporter, gateways}
 	}
-	p.ofPods = c.podEvents()
+	p.podEvents = c.podEvents()
 	p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
 		p.notifier.Notify()
 		if statuses == nil || !whole(p.server.Statuses()) {
 			return
 		}
-		if statuses.Judged(m, found); p.ofPods != nil {
-			p.ofPods.Judged(m, found)
+		if statuses.Judged(m, found); p.podEvents != nil {
+			p.podEvents.Judged(m, found)
 		}
 	})
 	if statuses != nil {
@@ -160,8 +160,8 @@ func (p *Plane) joinSources() {
 	if others := c.others(p.server); others != nil {
 		p.server.Sources["clusters"] = others
 	}
-	p.further = &configSources{
-		open: func(s config.ConfigSource) (discovery.Source, *file.Source) { return c.further(s, ingresses) },
+	p.configSources = &configSources{
+		open: func(s config.ConfigSource) (discovery.Source, *file.Source) { return c.configSource(s, ingresses) },
 		add:  p.server.Add,
 		remove: func(url string) {
 			p.server.Remove(url)
@@ -171,8 +171,8 @@ func (p *Plane) joinSources() {
 	}
 }
 
-// further returns a source that MeshConfig names, and the store that it is, if it is one of files.
-func (c Config) further(s config.ConfigSource, i *ingresses) (discovery.Source, *file.Source) {
+// configSource returns a source that MeshConfig names, and the store that it is, if it is one of files.
+func (c Config) configSource(s config.ConfigSource, i *ingresses) (discovery.Source, *file.Source) {
 	switch {
 	case s.Scheme == "xds":
 		source := mcp.New(s.Place, s.TLS, c.Patience.Wipe, c.Log)
@@ -197,14 +197,14 @@ func (p *Plane) joinSettings() {
 	if !known {
 		return
 	}
-	p.server.Sources["meshConfig"] = p.further.followed(settings)
+	p.server.Sources["meshConfig"] = p.configSources.followed(settings)
 	if o, _ := file.ReadSettings("MeshConfig", p.config.MeshConfig); o != nil {
-		p.further.set(config.ConfigSources(o))
+		p.configSources.set(config.ConfigSources(o))
 		return
 	}
 	for _, group := range p.server.Remembered["meshConfig"].Groups {
 		for _, o := range group.Objects {
-			p.further.set(config.ConfigSources(o))
+			p.configSources.set(config.ConfigSources(o))
 		}
 	}
 }
@@ -228,8 +228,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	if len(p.leading) > 0 {
 		g.Go(func() error { return p.election.Run(ctx, p.leading...) })
 	}
-	if p.ofPods != nil {
-		g.Go(func() error { return p.ofPods.Run(ctx, c.Cluster.connect) })
+	if p.podEvents != nil {
+		g.Go(func() error { return p.podEvents.Run(ctx, c.Cluster.connect) })
 	}
 	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
 	people := page.New(&p.notifier, p.facts, p.faultLines)
@@ -237,15 +237,17 @@ func (p *Plane) Run(ctx context.Context) error {
 	pages := p.pages(people)
 	g.Go(func() error { return serveHTTP(ctx, ports.web, pages.Handler(), pageBounds(), c.Log) })
 	if ports.secure != nil {
-		g.Go(func() error { return p.doors.serve(ctx, ports.secure.Addr(), pages.Remote(p.maySee, c.Log), c.Log) })
+		g.Go(func() error {
+			return p.secureHTTP.serve(ctx, ports.secure.Addr(), pages.Remote(p.maySee, c.Log), c.Log)
+		})
 		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
 		if c.Certificates != (ads.Certificates{}) {
 			g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })
 		}
 	}
-	if p.office != nil {
-		g.Go(func() error { return p.office.run(ctx) })
-		defer p.office.close()
+	if p.authority != nil {
+		g.Go(func() error { return p.authority.run(ctx) })
+		defer p.authority.close()
 	}
 	if ports.monitoring != nil {
 		g.Go(func() error {
@@ -255,8 +257,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	if p.issuers != nil {
 		g.Go(func() error { return p.runIssuers(ctx) })
 	}
-	if p.hooks != nil {
-		g.Go(func() error { return p.hooks.run(ctx, ports.webhooks, c.Patience.Sync) })
+	if p.webhooks != nil {
+		g.Go(func() error { return p.webhooks.run(ctx, ports.webhooks, c.Patience.Sync) })
 	}
 	err := g.Wait()
 	c.Log.Info("stopped")
@@ -281,7 +283,7 @@ func (p *Plane) awaited() string {
 
 // faultLines returns a line for each fault that does not make discovery unready.
 func (p *Plane) faultLines() []string {
-	return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines(), p.issuerLines())
+	return slices.Concat(p.store.Status().Lines(), p.configSources.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.webhooks.lines(), p.authority.lines(), p.issuerLines())
 }
 
 // release ends the hold of a source, or of what proxies keep that came back.
@@ -294,12 +296,12 @@ func (p *Plane) release(source string) (int, error) {
 
 // lacks returns what webhooks and the authority need before they can answer; "" for nothing.
 func (p *Plane) lacks() string {
-	return strings.Join(slices.DeleteFunc([]string{p.hooks.lacks(), p.office.lacks()}, func(s string) bool { return s == "" }), ", ")
+	return strings.Join(slices.DeleteFunc([]string{p.webhooks.lacks(), p.authority.lacks()}, func(s string) bool { return s == "" }), ", ")
 }
 
 // metrics returns everything that is measured.
 func (p *Plane) metrics() []prometheus.Collector {
-	stores := file.Metrics(func() map[string]*file.Source { return p.further.storesAnd(p.store) })
+	stores := file.Metrics(func() map[string]*file.Source { return p.configSources.storesAnd(p.store) })
 	all := append(collectors(p.server.Sources), p.proxies.Metrics(), p.server, p.reporter, stores)
 	if _, counted := p.server.Sources[keySetsName]; !counted {
 		all = append(all, p.keySets.source)
@@ -310,5 +312,5 @@ func (p *Plane) metrics() []prometheus.Collector {
 	if p.state != nil {
 		all = append(all, p.state)
 	}
-	return slices.Concat(all, p.hooks.collectors(), p.office.collectors(), p.issuerMetrics())
+	return slices.Concat(all, p.webhooks.collectors(), p.authority.collectors(), p.issuerMetrics())
 }

@@ -26,8 +26,8 @@ func (c Config) required(source string) bool {
 }
 
 // awaited returns what discovery waits for before it is ready; "" if for nothing. synced is whether a mesh was pushed,
-// lacks what webhooks and the authority need before they can answer. Discovery waits for these until a deadline, zero patience for
-// ever: proxies need discovery also where a certificate of webhooks cannot be made.
+// lacks what webhooks and the authority need before they can answer. Discovery waits for these until a deadline, zero
+// patience for ever: proxies need discovery also where a certificate of webhooks cannot be made.
 func awaited(synced bool, sources []discovery.SourceStatus, lacks string, waited, patience time.Duration) string {
 	switch {
 	case !synced:
@@ -58,8 +58,8 @@ func names(sources []discovery.SourceStatus) string {
 	return ": " + strings.Join(out, ", ") + " (/ready?verbose on its host has the reasons)"
 }
 
-// whole reports whether no source is late, cannot be read in part, or is served of before the start. If something is missing,
-// references to its objects look wrong, and are not written into the statuses of objects.
+// whole reports whether no source is late, cannot be read in part, or is served of before the start. If something is
+// missing, references to its objects look wrong, and are not written into the statuses of objects.
 func whole(sources []discovery.SourceStatus) bool {
 	return !slices.ContainsFunc(sources, func(s discovery.SourceStatus) bool { return s.Late || len(s.Unread) > 0 || !s.RememberedAt.IsZero() })
 }

@@ -9,18 +9,18 @@ import (
 	secrets "github.com/pilotlight/pilotlight/discovery/secret/kubernetes"
 )
 
-// ofGateways asks for the Secrets that the Gateways of each mesh name. It implements discovery.Judge.
-type ofGateways struct {
+// gatewaySecrets asks for the Secrets that the Gateways of each mesh name. It implements discovery.Judge.
+type gatewaySecrets struct {
 	reader   *secrets.Source
 	accounts map[string][]string // by namespace
 }
 
-// newOfGateways returns what asks a cluster for the Secrets of Gateways; nil if no account gets any.
-func newOfGateways(from Cluster, accounts []Name) *ofGateways {
+// newGatewaySecrets returns what asks a cluster for the Secrets of Gateways; nil if no account gets any.
+func newGatewaySecrets(from Cluster, accounts []Name) *gatewaySecrets {
 	if len(accounts) == 0 {
 		return nil
 	}
-	g := &ofGateways{secrets.New(from.connect), map[string][]string{}}
+	g := &gatewaySecrets{secrets.New(from.connect), map[string][]string{}}
 	for _, a := range accounts {
 		g.accounts[a.Namespace] = append(g.accounts[a.Namespace], a.Name)
 	}
@@ -29,16 +29,18 @@ func newOfGateways(from Cluster, accounts []Name) *ofGateways {
 }
 
 // Judge requests the Secrets that the Gateways of a mesh name.
-func (g *ofGateways) Judge(m *model.Mesh) { g.reader.Want(wantedByGateways(m.Objects(), g.accounts)) }
+func (g *gatewaySecrets) Judge(m *model.Mesh) {
+	g.reader.Want(wantedByGateways(m.Objects(), g.accounts))
+}
 
 // lacking says why a secret that a proxy asks for is not there.
-func (g *ofGateways) lacking(namespace, name string) string {
+func (g *gatewaySecrets) lacking(namespace, name string) string {
 	return lackingOfGateway(secret.Name{Namespace: namespace, Name: name}, g.accounts, g.reader.Known())
 }
 
-// ofIngresses are the Secrets that the ingress proxies may receive: those of a directory, and those of the API server that
-// are not there.
-type ofIngresses struct {
+// ingressSecrets are the Secrets that the ingress proxies may receive: those of a directory, and those of the API
+// server that are not there.
+type ingressSecrets struct {
 	dir     *secretfile.Source // nil for none
 	reader  *secrets.Source    // nil for none
 	account Name               // of the ingress proxies
@@ -47,7 +49,7 @@ type ofIngresses struct {
 }
 
 // places returns what is known of the directory and of the API server.
-func (n *ofIngresses) places() (dir, api lookup) {
+func (n *ingressSecrets) places() (dir, api lookup) {
 	if n.dir != nil {
 		dir = lookup{true, n.dir.Known()}
 	}
@@ -58,7 +60,7 @@ func (n *ofIngresses) places() (dir, api lookup) {
 }
 
 // Want sets the Secrets to read.
-func (n *ofIngresses) Want(names []ingress.Name) {
+func (n *ingressSecrets) Want(names []ingress.Name) {
 	dir, _ := n.places()
 	fromDir, fromAPI := wantedByIngresses(names, n.account, dir)
 	if n.dir != nil {
@@ -71,7 +73,7 @@ func (n *ofIngresses) Want(names []ingress.Name) {
 }
 
 // Known returns the faults of the Secrets that were read.
-func (n *ofIngresses) Known() map[ingress.Name]string {
+func (n *ingressSecrets) Known() map[ingress.Name]string {
 	dir, api := n.places()
 	return faultsOfIngresses(n.wanted, dir, api)
 }

@@ -51,7 +51,7 @@ func TestSecretsOfADirectory(t *testing.T) {
 		default:
 		}
 	}
-	n := &ofIngresses{dir: source, account: Name{"gw", "ingress"}}
+	n := &ingressSecrets{dir: source, account: Name{"gw", "ingress"}}
 	n.Want([]ingress.Name{{Namespace: "shop", Name: "good"}, {Namespace: "shop", Name: "broken"}, {Namespace: "shop", Name: "roots"}, {Namespace: "shop", Name: "gone"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	updates := make(chan secret.Update)
@@ -99,7 +99,7 @@ func TestSecretsOfADirectory(t *testing.T) {
 
 // Without a place for Secrets that is the fault of each.
 func TestNoPlaceForSecrets(t *testing.T) {
-	n := &ofIngresses{}
+	n := &ingressSecrets{}
 	name := ingress.Name{Namespace: "shop", Name: "cert"}
 	n.Want([]ingress.Name{name})
 	if got := n.Known()[name]; got != "cannot be read: --secretsDir is not given" {

@@ -26,8 +26,8 @@ func (p *Plane) joinState() {
 	p.server.Adder, p.server.Keeper = adderOf, p.state
 }
 
-// joinForms has the leader keep the last good forms of the cluster's broken objects, where replicas write to the cluster at all, and returns what
-// reads them before objects are listed; nil for nothing.
+// joinForms has the leader keep the last good forms of the cluster's broken objects, where replicas write to the
+// cluster at all, and returns what reads them before objects are listed; nil for nothing.
 func (p *Plane) joinForms() func(context.Context, *kube.Client) error {
 	c := p.config
 	if !c.Cluster.Objects || !c.Cluster.Statuses {
@@ -51,8 +51,8 @@ func (p *Plane) stateLines() (out []string) {
 	return out
 }
 
-// adderOf returns the source that adds a source while the server runs: that of the clusters, or that of MeshConfig's file; ""
-// for none.
+// adderOf returns the source that adds a source while the server runs: that of the clusters, or that of MeshConfig's
+// file; "" for none.
 func adderOf(source string) string {
 	switch {
 	case strings.HasPrefix(source, remote("")):
@@ -64,8 +64,8 @@ func adderOf(source string) string {
 	}
 }
 
-// stateOf returns what the groups of a source depend on. What an earlier run has kept with other settings is not used: a registry
-// that may say less now must not be served as one that might.
+// stateOf returns what the groups of a source depend on. What an earlier run has kept with other settings is not used:
+// a registry that may say less now must not be served as one that might.
 func (c Config) stateOf(source string) statedir.Of {
 	of := statedir.Of{Domain: c.Domain.String(), Cluster: c.Cluster.ID}
 	switch {

@@ -45,7 +45,8 @@ func lackingOfGateway(name secret.Name, accounts map[string][]string, read map[s
 	return ""
 }
 
-// lookup is what was read of Secrets in one place: whether there is such a place, and the fault of each Secret, "" for none.
+// lookup is what was read of Secrets in one place: whether there is such a place, and the fault of each Secret, "" for
+// none.
 type lookup struct {
 	open  bool
 	found map[secret.Name]string
@@ -58,7 +59,8 @@ func (l lookup) good(name secret.Name) (good, known bool) {
 }
 
 // wantedByIngresses returns the Secrets of Ingresses to ask a directory for, and those to ask the API server for: all
-// without a directory, else those that the directory was found not to have. They are for the account of the ingress proxies.
+// without a directory, else those that the directory was found not to have. They are for the account of the ingress
+// proxies.
 func wantedByIngresses(names []ingress.Name, of Name, dir lookup) (fromDir, fromAPI []secret.Wanted) {
 	for _, name := range names {
 		w := secret.Wanted{

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// explain answers a question about one request; with output=text as people read it. An answer costs a part of a second of one processor,
-// so each question waits for the ones before it.
+// explain answers a question about one request; with output=text as people read it. An answer costs a part of a second
+// of one processor, so each question waits for the ones before it.
 func (p Pages) explain() http.HandlerFunc {
 	return p.inTurn(func(w http.ResponseWriter, r *http.Request) {
 		question := r.URL.Query()
@@ -41,7 +41,8 @@ func (k *kept) WriteHeader(code int)           { k.code = code }
 func (k *kept) Write(text []byte) (int, error) { return k.body.Write(text) }
 func (k *kept) Unwrap() http.ResponseWriter    { return k.ResponseWriter }
 
-// inTurn makes one answer at a time, once there is a mesh. It is sent when its turn has ended: a caller that does not read holds up no other one.
+// inTurn makes one answer at a time, once there is a mesh. It is sent when its turn has ended: a caller that does not
+// read holds up no other one.
 func (p Pages) inTurn(answer http.HandlerFunc) http.HandlerFunc {
 	turn := make(chan struct{}, 1) // holds a value while an answer is made
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -67,8 +68,8 @@ func (p Pages) inTurn(answer http.HandlerFunc) http.HandlerFunc {
 // sendTime is how long a caller may take to send what is to be judged.
 const sendTime = 10 * time.Second
 
-// validate judges the objects that a caller sends, beside those that are served. As for explain, each caller waits for the ones before it, and so
-// does what it sends: the memory for one is used.
+// validate judges the objects that a caller sends, beside those that are served. As for explain, each caller waits for
+// the ones before it, and so does what it sends: the memory for one is used.
 func (p Pages) validate() http.HandlerFunc {
 	return p.inTurn(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sendTime)) // a test's writer has none

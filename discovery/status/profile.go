@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Profiles of this process, at the paths and with the parameters of net/http/pprof. That package also compares two profiles of
-// one kind, with a library of a quarter of a megabyte; go tool pprof -base does so too.
+// Profiles of this process, at the paths and with the parameters of net/http/pprof. That package also compares two
+// profiles of one kind, with a library of a quarter of a megabyte; go tool pprof -base does so too.
 
 // longest is the longest time that a profile is recorded for.
 const longest = 10 * time.Minute

@@ -47,7 +47,8 @@ type Pages struct {
 	MaxSent  int64
 	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
-	// Page serves the page for people, at / and below /page/; nil for none. Only programs on this host see it, even if the others are exposed.
+	// Page serves the page for people, at / and below /page/; nil for none. Only programs on this host see it, even if
+	// the others are exposed.
 	Page http.Handler
 }
 
@@ -235,8 +236,9 @@ const (
 	logRefusals = time.Second      // at most one line in this time
 )
 
-// Remote serves the pages that show the mesh to callers from other hosts, over mutual TLS. admit returns why a caller gets nothing: the log has
-// that, and the caller hears "refused", whether there is such a page or not. It serves no profiles, and releases nothing.
+// Remote serves the pages that show the mesh to callers from other hosts, over mutual TLS. admit returns why a caller
+// gets nothing: the log has that, and the caller hears "refused", whether there is such a page or not. It serves no
+// profiles, and releases nothing.
 func (p Pages) Remote(admit func(*http.Request) error, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	p.addPages(mux, bounded(make(chan struct{}, answersAfar)))
@@ -260,8 +262,9 @@ func (p Pages) Remote(admit func(*http.Request) error, log *slog.Logger) http.Ha
 	})
 }
 
-// direct returns an error for a request that something has passed on: a gateway of the root namespace has a certificate of it too, and must not
-// lend that to the clients before it. Nor may a page of another site use the certificate of a browser.
+// direct returns an error for a request that something has passed on: a gateway of the root namespace has a certificate
+// of it too, and must not lend that to the clients before it. Nor may a page of another site use the certificate of a
+// browser.
 func direct(r *http.Request) error {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Request-Id", "Via"} {
 		if r.Header.Get(name) != "" {

@@ -37,7 +37,7 @@ type visit struct {
 
 // slowDoor is the door of an authority that signs one certificate every so often. It notes who comes when, and lets nobody in before all are there.
 type slowDoor struct {
-	desk    *server.Desk
+	desk    *server.Server
 	at      string // host:port
 	roots   string // file
 	callers int

@@ -214,8 +214,8 @@ func (c *Client) want(now time.Time) {
 
 func (c *Client) namespaces() []string { return slices.Sorted(maps.Keys(c.config.Accounts)) }
 
-// due returns the records to ask for at now, of which tries begin: renewals first. A namespace of Gateways that has some under way leaves as many
-// places free as it has.
+// due returns the records to ask for at now, of which tries begin: renewals first. A namespace of Gateways that has
+// some under way leaves as many places free as it has.
 func (c *Client) due(now time.Time) (out []acme.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,8 +302,8 @@ func (c *Client) reachedLocked(r acme.Record) {
 	c.Look()
 }
 
-// serveLocked has gateways answer questions, and get the last good certificate of each name: that of the set which the name stands for now, or until that
-// has one, the one before.
+// serveLocked has gateways answer questions, and get the last good certificate of each name: that of the set which the
+// name stands for now, or until that has one, the one before.
 func (c *Client) serveLocked() {
 	chosen := map[secret.Name]acme.Record{}
 	better := func(name secret.Name, r acme.Record) {

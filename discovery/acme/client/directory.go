@@ -23,9 +23,11 @@ import (
 
 // Store keeps the records of sets, and the keys of accounts.
 type Store interface {
-	// Load returns the records by key, nil while they are not known, and those that cannot be read by acme.Set.ID. With an error they are those of before.
+	// Load returns the records by key, nil while they are not known, and those that cannot be read by acme.Set.ID. With
+	// an error they are those of before.
 	Load() (records map[string]acme.Record, broken map[string]acme.Broken, err error)
-	// Term returns a context within which this process may ask issuers, and write. The error acme.ErrFollows says that another process does.
+	// Term returns a context within which this process may ask issuers, and write. The error acme.ErrFollows says that
+	// another process does.
 	Term(ctx context.Context) (context.Context, error)
 	// Save and Forget fail with acme.ErrTaken where another process has written the record.
 	Save(ctx context.Context, r acme.Record) error
@@ -46,7 +48,8 @@ type Replicas interface {
 	Name() string
 }
 
-// brokenPause is how long after its last change a set is not asked for whose record cannot be read: nobody knows what it was about.
+// brokenPause is how long after its last change a set is not asked for whose record cannot be read: nobody knows what
+// it was about.
 const brokenPause = time.Hour
 
 // Bounds of the directory's files.

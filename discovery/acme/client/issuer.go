@@ -145,8 +145,8 @@ func newAccount(i Issuer, s Store, inside bool) (*account, error) {
 	}}, nil
 }
 
-// guarded sends requests over https alone, whatever addresses the issuer gives, and reads bounded answers. A process that was frozen, and may not ask any more,
-// sends none when it wakes: its context may not have ended yet.
+// guarded sends requests over https alone, whatever addresses the issuer gives, and reads bounded answers. A process
+// that was frozen, and may not ask any more, sends none when it wakes: its context may not have ended yet.
 type guarded struct {
 	http.RoundTripper
 	store Store

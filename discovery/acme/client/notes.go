@@ -72,7 +72,8 @@ func (c *Client) Notes() (out []model.Note) {
 	return out
 }
 
-// notesOf returns what is to be said of a set. A try that has begun and not ended was a crash only where this process leads: else the leader makes it.
+// notesOf returns what is to be said of a set. A try that has begun and not ended was a crash only where this process
+// leads: else the leader makes it.
 func (c *Client) notesOf(s acme.Set) []model.Note {
 	r := c.records[s.Key()]
 	if r.Begun() && !c.leads {

@@ -31,8 +31,8 @@ const (
 // errNotShown says that gateways have not accepted an answer: the issuer was not told to ask.
 var errNotShown = errors.New("the gateways have not taken the answer to the challenge")
 
-// try goes from a record to a certificate. It saves what it has reached before each request that costs a limit of the issuer, and
-// returns the record with the last of it.
+// try goes from a record to a certificate. It saves what it has reached before each request that costs a limit of the
+// issuer, and returns the record with the last of it.
 func (c *Client) try(ctx context.Context, r acme.Record) (acme.Record, error) {
 	ctx, stop := context.WithTimeout(ctx, tryTimeout)
 	defer stop()
@@ -170,8 +170,8 @@ func (c *Client) prove(ctx context.Context, client *acmelib.Client, r acme.Recor
 	return nil
 }
 
-// awaitGateways waits until every connected gateway of a namespace that serves the host, at whichever replica, has accepted the answer to a question, and a moment
-// longer: one that has just started opens its ports after that.
+// awaitGateways waits until every connected gateway of a namespace that serves the host, at whichever replica, has
+// accepted the answer to a question, and a moment longer: one that has just started opens its ports after that.
 func (c *Client) awaitGateways(ctx context.Context, namespace string, q acme.Question) error {
 	limit, since := time.After(showTimeout), time.Time{}
 	for {
@@ -206,8 +206,8 @@ type laggingStream struct {
 	given           bool // it is not waited for any longer
 }
 
-// lagging returns how many gateways of this process serve the host of a question, and those of them that have not accepted its answer yet. One
-// that has accepted none for waitFor does not count.
+// lagging returns how many gateways of this process serve the host of a question, and those of them that have not
+// accepted its answer yet. One that has accepted none for waitFor does not count.
 func (c *Client) lagging(namespace string, q acme.Question) (serving int, behind []string) {
 	m := c.config.Mesh()
 	var streams []int64
@@ -331,8 +331,8 @@ type ended struct{ error }
 
 func (e *ended) Unwrap() error { return e.error }
 
-// verdict says what an error of a try means: how long the issuer asks to wait, whether that is a limit of its, and whether the order
-// is of no further use.
+// verdict says what an error of a try means: how long the issuer asks to wait, whether that is a limit of its, and
+// whether the order is of no further use.
 func verdict(err error, now time.Time) (after time.Duration, limited, over bool) {
 	var said *acmelib.Error
 	var refused *acmelib.AuthorizationError

@@ -59,7 +59,8 @@ func (c *Client) followLocked(key string, stored *acme.Record, now time.Time) {
 	}
 }
 
-// term returns the context within which this process may ask, and reports whether it may. It tells if the store is at fault.
+// term returns the context within which this process may ask, and reports whether it may. It tells if the store is at
+// fault.
 func (c *Client) term(ctx context.Context) (context.Context, bool) {
 	term, err := c.store.Term(ctx)
 	c.mu.Lock()

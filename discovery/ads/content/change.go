@@ -26,8 +26,8 @@ type step struct {
 	from, to *resourceSet
 }
 
-// compare returns the differences of two sets, resource set by resource set. It leaves out resource sets that both sets have, so that one
-// difference of the common resource sets serves a thousand proxies with resource sets of their own.
+// compare returns the differences of two sets, resource set by resource set. It leaves out resource sets that both sets
+// have, so that one difference of the common resource sets serves a thousand proxies with resource sets of their own.
 func (d *comparer) compare(from, to *Set) []step {
 	before := without(from.sets, to.sets)
 	after := without(to.sets, from.sets)
@@ -161,7 +161,8 @@ func (d *comparer) change(from, to *resourceSet) *change {
 	return d.changes.getFor(1+from.cost()+to.cost(), pair[*resourceSet]{from, to}, func() *change { return compareSets(from, to, d.work) })
 }
 
-// compareSets walks both resource sets in their order. If the places where they differ are known, it compares only those.
+// compareSets walks both resource sets in their order. If the places where they differ are known, it compares only
+// those.
 func compareSets(from, to *resourceSet, w *Work) *change {
 	var before, after []*Resource
 	if from != nil {
@@ -246,8 +247,8 @@ func (u *uniter) Union(want, sent *Set) *Set {
 	})
 }
 
-// minus returns the difference of two resource sets. For a resource set common to many proxies it is computed once; a proxy's own
-// resource set is small.
+// minus returns the difference of two resource sets. For a resource set common to many proxies it is computed once; a
+// proxy's own resource set is small.
 func (u *uniter) minus(l, other *resourceSet) *resourceSet {
 	if len(l.Resources) < manyResources {
 		return l.minus(other)

@@ -73,7 +73,8 @@ type tail struct {
 	size   int      // of all pieces
 }
 
-// Show returns a resource as protobuf's JSON, but of a secret its name, its version, and what tells its certificate or roots from others.
+// Show returns a resource as protobuf's JSON, but of a secret its name, its version, and what tells its certificate or
+// roots from others.
 func (r *Resource) Show(k Kind) (json.RawMessage, error) {
 	if !r.Exists() {
 		return json.Marshal(map[string]any{"name": r.Name, "exists": false})

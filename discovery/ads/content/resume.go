@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// resumption is the list of resources of one resource set that clients report, in any order. Proxies that reconnect report the
-// same, except for the few resources of their own: so their answer is computed and encoded once for all of them.
+// resumption is the list of resources of one resource set that clients report, in any order. Proxies that reconnect
+// report the same, except for the few resources of their own: so their answer is computed and encoded once for all of
+// them.
 type resumption struct {
 	now      *resourceSet // nil for none
 	wildcard bool
@@ -61,8 +62,8 @@ func (rs *resumer) Resume(want *Set, had Versions, wildcard bool) *Set {
 	return combine(want.Kind, sets...)
 }
 
-// resumed returns the resources of a resource set that a client has; now itself if it has all of them. A resource that it has
-// with another content, or that no longer exists, is only a name.
+// resumed returns the resources of a resource set that a client has; now itself if it has all of them. A resource that
+// it has with another content, or that no longer exists, is only a name.
 func resumed(k Kind, now *resourceSet, entries iter.Seq[entry], wildcard bool) *resourceSet {
 	if now == nil {
 		now = &resourceSet{}

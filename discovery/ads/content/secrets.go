@@ -110,7 +110,8 @@ func (vs *Views) secrets(r Reader, out *xds.Resources) *Set {
 
 var noSecrets = NewSet(SDS, nil) // of most proxies
 
-// Withheld returns the reason why a reader does not get a secret, "" if it gets it. lacking says more of one that nobody has brought, "" for no more.
+// Withheld returns the reason why a reader does not get a secret, "" if it gets it. lacking says more of one that
+// nobody has brought, "" for no more.
 func (vs *Views) Withheld(name string, r Reader, lacking func(namespace, name string) string) string {
 	s, _ := vs.Secrets.of(r.Outbound.Namespace)
 	switch {

@@ -16,7 +16,8 @@ import (
 )
 
 // Set holds all resources of one kind that concern a stream, immutable. Resources that many proxies share and a proxy's
-// own ones are separate resource sets, so that a thousand sets cost little more than one. A name is in one resource set only.
+// own ones are separate resource sets, so that a thousand sets cost little more than one. A name is in one resource set
+// only.
 type Set struct {
 	Kind    Kind
 	sets    []*resourceSet
@@ -79,8 +80,8 @@ func (s *Set) All() []*Resource {
 	return out
 }
 
-// with returns s plus the resources of others whose names s does not have. minus returns the resources that a resource set has
-// and another one lacks.
+// with returns s plus the resources of others whose names s does not have. minus returns the resources that a resource
+// set has and another one lacks.
 func (s *Set) with(others *Set, minus func(l, other *resourceSet) *resourceSet) *Set {
 	if others == nil || s == others {
 		return s
@@ -140,7 +141,8 @@ func newResourceSet(k Kind, resources []*Resource) *resourceSet {
 	return newResourceSetFrom(nil, k, resources)
 }
 
-// newResourceSetFrom is newResourceSet for resources that may be much the same as those of another resource set; from may be nil.
+// newResourceSetFrom is newResourceSet for resources that may be much the same as those of another resource set; from
+// may be nil.
 func newResourceSetFrom(from *resourceSet, k Kind, resources []*Resource) *resourceSet {
 	l := &resourceSet{resourceList: resourceList{kind: k, Resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
 	h := sha256.New()
@@ -218,11 +220,12 @@ func (l *resourceSet) minus(other *resourceSet) *resourceSet {
 	return out
 }
 
-// manyResources is the number of resources of a resource set from which its difference to another resource set is cached.
+// manyResources is the number of resources of a resource set from which its difference to another resource set is
+// cached.
 const manyResources = 16
 
-// resourceList is a list of resources that are sent together, with their bytes in a response of either variant. The bytes are
-// made when the first response needs them, and all other responses with that content share them.
+// resourceList is a list of resources that are sent together, with their bytes in a response of either variant. The
+// bytes are made when the first response needs them, and all other responses with that content share them.
 type resourceList struct {
 	kind      Kind
 	Resources []*Resource

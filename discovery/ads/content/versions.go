@@ -109,8 +109,8 @@ func textsOf(data []byte) (name, version span, err error) {
 	return name, version, nil
 }
 
-// versionTable is a list of entries that clients have reported, each once. It lives as long as a request that points into
-// it.
+// versionTable is a list of entries that clients have reported, each once. It lives as long as a request that points
+// into it.
 type versionTable struct {
 	seed  maphash.Seed
 	limit int // of cost

@@ -17,8 +17,8 @@ import (
 // Snapshot holds all resources for the proxies of one view, encoded.
 type Snapshot [Kinds]*Set
 
-// Views are those of one mesh: each is made once, when the first proxy needs it. Unchanged resources are reused from the
-// views before, including their bytes.
+// Views are those of one mesh: each is made once, when the first proxy needs it. Unchanged resources are reused from
+// the views before, including their bytes.
 type Views struct {
 	Mesh    *model.Mesh
 	Share   *Share
@@ -30,8 +30,8 @@ type Views struct {
 	last atomic.Pointer[built] // of the views before; nil once there are next ones
 }
 
-// built holds the results made from a mesh. The outbound and the inbound view are kept separately, so that a thousand workloads
-// share the encoding of the services that they may call.
+// built holds the results made from a mesh. The outbound and the inbound view are kept separately, so that a thousand
+// workloads share the encoding of the services that they may call.
 type built struct {
 	outbound  memo[xds.Outbound, *view]
 	inbound   memo[xds.Inbound, *view]
@@ -162,7 +162,8 @@ func roleOf(v xds.Outbound) string {
 	return "sidecar"
 }
 
-// Snapshot returns what a reader gets. The first call for a view makes it, which may take seconds; others wait for that.
+// Snapshot returns what a reader gets. The first call for a view makes it, which may take seconds; others wait for
+// that.
 func (vs *Views) Snapshot(r Reader) *Snapshot {
 	return vs.built.Snapshots.Get(r, func() *Snapshot {
 		out, in := vs.outbound(r.Outbound), vs.inbound(r.Inbound)
@@ -243,8 +244,8 @@ func (vs *Views) Held() []xds.Outbound {
 	return list
 }
 
-// HasUnused reports whether views that are kept, also those before, have one that no reader uses, or more than maxUnused
-// snapshots that no reader uses.
+// HasUnused reports whether views that are kept, also those before, have one that no reader uses, or more than
+// maxUnused snapshots that no reader uses.
 func (vs *Views) HasUnused(read map[Reader]bool) bool {
 	views, used := map[xds.Outbound]bool{}, map[xds.Outbound]bool{}
 	for r := range read {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ResourceID identifies the smallest part to which a refusal is traced: a virtual host of a route configuration, else a whole
-// resource. With another content it is another one.
+// ResourceID identifies the smallest part to which a refusal is traced: a virtual host of a route configuration, else a
+// whole resource. With another content it is another one.
 type ResourceID struct {
 	Resource string
 	Host     string // "" for the whole resource
@@ -143,7 +143,8 @@ type rewriteKey struct {
 	with digest // of the bodies of its virtual hosts
 }
 
-// maxRewrites bounds the bytes of all of them: otherwise clients that each refuse a different part could fill the memory.
+// maxRewrites bounds the bytes of all of them: otherwise clients that each refuse a different part could fill the
+// memory.
 const maxRewrites = 64 << 20
 
 // of returns r with these virtual hosts; nil if there are too many of them.

@@ -48,7 +48,7 @@ type Budget struct {
 func New(largest int, closed func(peer, why string)) *Budget {
 	b := &Budget{largest: largest, closed: closed, open: map[*Conn]bool{}}
 	for i := range b.by {
-		b.by[i], b.queue.lines[i] = map[netip.Addr]int{}, map[netip.Addr]*line{}
+		b.by[i], b.queue.queues[i] = map[netip.Addr]int{}, map[netip.Addr]*addressQueue{}
 	}
 	return b
 }
@@ -181,61 +181,62 @@ func (c *Conn) fault(now time.Time, p patience) string {
 	return ""
 }
 
-// queue holds the connections that wait for room: a line for each class and address. Lines take turns, so an address with many
-// connections does not delay those of others, and a look at whose turn it is costs the same however many wait.
+// queue holds the connections that wait for room: a line for each class and address. Lines take turns, so an address
+// with many connections does not delay those of others, and a look at whose turn it is costs the same however many
+// wait.
 type queue struct {
 	waiting int
-	lines   [classes]map[netip.Addr]*line
+	queues  [classes]map[netip.Addr]*addressQueue
 	turns   [classes]list.List // of *line: those of addresses whose share may have room
 }
 
-// line is the connections of one address that wait for the room of one class, in the order of their coming.
-type line struct {
+// addressQueue is the connections of one address that wait for the room of one class, in the order of their coming.
+type addressQueue struct {
 	of    class
 	from  netip.Addr
 	conns list.List     // of *Conn, never empty
 	turn  *list.Element // in the class's turns; nil while the share of the address is full
 }
 
-func (l *line) first() *Conn { return l.conns.Front().Value.(*Conn) }
+func (l *addressQueue) first() *Conn { return l.conns.Front().Value.(*Conn) }
 
 // next returns the line whose turn it is; nil for none.
-func (q *queue) next(of class) *line {
+func (q *queue) next(of class) *addressQueue {
 	if e := q.turns[of].Front(); e != nil {
-		return e.Value.(*line)
+		return e.Value.(*addressQueue)
 	}
 	return nil
 }
 
 // enter appends a connection to the line of its address.
 func (q *queue) enter(c *Conn, of class) {
-	l := q.lines[of][c.from]
+	l := q.queues[of][c.from]
 	if l == nil {
-		l = &line{of: of, from: c.from}
+		l = &addressQueue{of: of, from: c.from}
 		l.turn = q.turns[of].PushBack(l)
-		q.lines[of][c.from] = l
+		q.queues[of][c.from] = l
 	}
-	c.line, c.place = l, l.conns.PushBack(c)
+	c.queue, c.place = l, l.conns.PushBack(c)
 	q.waiting++
 }
 
-// leave removes a connection. Its line goes to the end of the turns: another request of the address may have room, or find that it
-// has none.
+// leave removes a connection. Its line goes to the end of the turns: another request of the address may have room, or
+// find that it has none.
 func (q *queue) leave(c *Conn) {
-	l := c.line
+	l := c.queue
 	l.conns.Remove(c.place)
-	c.line, c.place = nil, nil
+	c.queue, c.place = nil, nil
 	q.waiting--
 	q.park(l)
 	if l.conns.Len() == 0 {
-		delete(q.lines[l.of], l.from)
+		delete(q.queues[l.of], l.from)
 	} else {
 		q.freed(l.of, l.from)
 	}
 }
 
 // park takes a line out of the turns, until its address has freed room.
-func (q *queue) park(l *line) {
+func (q *queue) park(l *addressQueue) {
 	if l.turn != nil {
 		q.turns[l.of].Remove(l.turn)
 		l.turn = nil
@@ -244,7 +245,7 @@ func (q *queue) park(l *line) {
 
 // freed puts the line of an address back into the turns.
 func (q *queue) freed(of class, from netip.Addr) {
-	if l := q.lines[of][from]; l != nil && l.turn == nil {
+	if l := q.queues[of][from]; l != nil && l.turn == nil {
 		l.turn = q.turns[of].PushBack(l)
 	}
 }

@@ -38,7 +38,7 @@ type Conn struct {
 	awaiting int           // of them, those that read
 	waits    chan struct{} // closed when there is room; nil if it does not wait
 	since    time.Time     // when it began to wait
-	line     *line         // where it waits; nil if it does not
+	queue    *addressQueue // where it waits; nil if it does not
 	place    *list.Element // in its line
 	over     bool
 }
@@ -56,7 +56,7 @@ func (c *Conn) Identified() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.known = true
-	if c.line != nil { // for the room of clients that are not identified
+	if c.queue != nil { // for the room of clients that are not identified
 		c.budget.queue.leave(c)
 		if of, short := c.reserve(time.Now()); short != none {
 			c.budget.queue.enter(c, of)
@@ -144,7 +144,7 @@ func (c *Conn) drop() {
 	}
 	c.freeComplete()
 	delete(c.budget.open, c)
-	if c.line != nil {
+	if c.queue != nil {
 		c.budget.queue.leave(c)
 		c.wake()
 	}

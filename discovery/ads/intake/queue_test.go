@@ -99,7 +99,7 @@ func full(from byte) []byte {
 
 func (q *queue) empty() bool {
 	for of := range classes {
-		if len(q.lines[of]) > 0 || q.turns[of].Len() > 0 {
+		if len(q.queues[of]) > 0 || q.turns[of].Len() > 0 {
 			return false
 		}
 	}

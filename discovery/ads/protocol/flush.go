@@ -8,9 +8,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
-// Flush returns the responses that may be sent now; the others follow Envoy's answers. A rollout is finished before the next begins: if clusters were
-// always brought to the newest state first, endless changes would starve the routes, which come last. A rollout whose
-// clusters are still to be sent has not begun.
+// Flush returns the responses that may be sent now; the others follow Envoy's answers. A rollout is finished before the
+// next begins: if clusters were always brought to the newest state first, endless changes would starve the routes,
+// which come last. A rollout whose clusters are still to be sent has not begun.
 func (p *Session) Flush(now time.Time) []Response {
 	p.review(now)
 	for k := range content.Kinds {
@@ -75,8 +75,8 @@ func (p *Session) next(k content.Kind, now time.Time) (Response, bool) {
 	return p.respond(k, want.Version, update, now), true
 }
 
-// greetOnly answers the first wildcard subscription of a client that keeps what it has: nothing has changed. Without an answer
-// discovery would look dead to it.
+// greetOnly answers the first wildcard subscription of a client that keeps what it has: nothing has changed. Without an
+// answer discovery would look dead to it.
 func (p *Session) greetOnly(k content.Kind, now time.Time) (Response, bool) {
 	s := &p.types[k]
 	if !s.greet || s.sent == nil {
@@ -132,9 +132,9 @@ func (p *Session) open(k content.Kind, now time.Time) bool {
 	}
 }
 
-// gated reports whether listeners or routes must wait: for endpoints that are held back, and for clusters that they name
-// and that Envoy does not have. A cluster that changed does not count, since Envoy keeps the old one until the new one is
-// warm. Routes themselves are never warmed.
+// gated reports whether listeners or routes must wait: for endpoints that are held back, and for clusters that they
+// name and that Envoy does not have. A cluster that changed does not count, since Envoy keeps the old one until the new
+// one is warm. Routes themselves are never warmed.
 func (p *Session) gated(k content.Kind, now time.Time) bool {
 	if p.behind(content.EDS) && !p.types[content.EDS].overdue(now) {
 		return true

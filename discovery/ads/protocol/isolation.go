@@ -110,9 +110,9 @@ type refusal struct {
 	since   time.Time
 }
 
-// isolation finds the resources and virtual hosts that a client refuses in a response, and no longer sends them to it. Others
-// are not affected. It searches an ordered list of resources for the shortest refused prefix; resources outside of the prefix
-// stay as the client has them.
+// isolation finds the resources and virtual hosts that a client refuses in a response, and no longer sends them to it.
+// Others are not affected. It searches an ordered list of resources for the shortest refused prefix; resources outside
+// of the prefix stay as the client has them.
 type isolation struct {
 	refused map[content.ResourceID]refusal
 	text    string // of the last refusal
@@ -285,7 +285,8 @@ func (i *isolation) apply(s *subscription, want *content.Set, sh *content.Share)
 	return content.SetOf(want.Kind, list)
 }
 
-// rewrite returns the resource as the client should have it, nil for none. It records in there which refused resources exist.
+// rewrite returns the resource as the client should have it, nil for none. It records in there which refused resources
+// exist.
 func (i *isolation) rewrite(accepted *content.Set, r *content.Resource, k content.Kind, sh *content.Share, there, tried map[content.ResourceID]bool) *content.Resource {
 	d, old := sh.VirtualHosts(k, r), accepted.Find(r.Name)
 	if d == nil {

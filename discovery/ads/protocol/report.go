@@ -145,7 +145,8 @@ func (p *Session) Refused() (out []model.Refusal) {
 	return out
 }
 
-// Unbound returns the listeners that the client refuses, nil for none: those that were found, or else the whole response.
+// Unbound returns the listeners that the client refuses, nil for none: those that were found, or else the whole
+// response.
 func (p *Session) Unbound() (out []model.Unbound) {
 	s := &p.types[content.LDS]
 	for _, part := range s.isolation.list() {

@@ -171,8 +171,8 @@ func (r *Request) takeRuns(repeated *runs) (err error) {
 	return err
 }
 
-// maxNode is how many bytes a node may have: Kubernetes allows the annotations of a Pod, which Istio's agent puts into it,
-// as many.
+// maxNode is how many bytes a node may have: Kubernetes allows the annotations of a Pod, which Istio's agent puts into
+// it, as many.
 const maxNode = 256 << 10
 
 // maxToken is how many bytes are kept of a version or a nonce. This server's have fewer: the beginning of a longer one

@@ -21,7 +21,8 @@ type Session struct {
 	reconnect  reconnection
 }
 
-// New returns the session of a new stream. first is the newest state, sh the share of its generation, and w the state of its mesh.
+// New returns the session of a new stream. first is the newest state, sh the share of its generation, and w the state
+// of its mesh.
 func New(v content.Variant, first *content.Snapshot, sh *content.Share, w MeshState) *Session {
 	return &Session{variant: v, share: sh, latest: first, rollout: first, mesh: w}
 }
@@ -81,8 +82,8 @@ func (p *Session) clusters() *content.Set {
 	return p.types[content.CDS].wanted(p.State(content.CDS), p.share)
 }
 
-// withReferenced returns want, and the clusters to which listeners and routes of Envoy may still refer. It returns the set that
-// Envoy has where that is equal.
+// withReferenced returns want, and the clusters to which listeners and routes of Envoy may still refer. It returns the
+// set that Envoy has where that is equal.
 func (p *Session) withReferenced(want *content.Set) *content.Set {
 	sent, both := p.types[content.CDS].sent, want
 	for _, k := range []content.Kind{content.LDS, content.RDS} {

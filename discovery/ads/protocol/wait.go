@@ -74,7 +74,8 @@ func (p *Session) reconnected(k content.Kind, now time.Time) {
 // Wait returns why the client keeps what it has.
 func (p *Session) Wait() Wait { return p.reconnect.Wait }
 
-// Release ends a wait for clusters that are gone, and reports whether there was one. The next flush sends what there is.
+// Release ends a wait for clusters that are gone, and reports whether there was one. The next flush sends what there
+// is.
 func (p *Session) Release() bool {
 	was := p.reconnect.Waits() && !p.reconnect.Until.IsZero()
 	if was {

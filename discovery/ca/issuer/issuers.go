@@ -111,7 +111,7 @@ func (i *Issuers) Faults() (out []string) {
 	return out
 }
 
-// Identify is a door.Authenticator.
+// Identify is a server.Authenticator.
 func (i *Issuers) Identify(_ context.Context, token, trustDomain string) (ca.Identity, error) {
 	i.mu.Lock()
 	keys := maps.Clone(i.keys)

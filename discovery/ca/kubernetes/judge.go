@@ -42,8 +42,8 @@ func (a *audiences) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(a))
 }
 
-// shown returns an error for a token that an API server need not be asked about: ErrForeign for one that is of no service account. An
-// API server does not get tokens of others, or for others.
+// shown returns an error for a token that an API server need not be asked about: ErrForeign for one that is of no
+// service account. An API server does not get tokens of others, or for others.
 func shown(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -184,11 +184,12 @@ type held struct {
 	labels         map[string]string
 }
 
-// writeAgain is the least time between two writes in one namespace: another program may write the same ConfigMap again and again.
+// writeAgain is the least time between two writes in one namespace: another program may write the same ConfigMap again
+// and again.
 const writeAgain = 5 * time.Second
 
-// due returns the namespaces whose ConfigMap is to be written now, and how long it takes until the next ones are, 0 for never. last
-// is when each was written.
+// due returns the namespaces whose ConfigMap is to be written now, and how long it takes until the next ones are, 0 for
+// never. last is when each was written.
 func due(namespaces map[string]bool, found map[string]held, last map[string]time.Time, roots string, now time.Time) (out []string, next time.Duration) {
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if o, there := found[namespace]; aside(namespace) || there && o.roots == roots {

@@ -22,7 +22,7 @@ const (
 	manager    = "pilotlight-discovery"
 )
 
-// Reviewer asks an API server about tokens. It implements door.Authenticator.
+// Reviewer asks an API server about tokens. It implements server.Authenticator.
 type Reviewer struct {
 	connect func() (*kube.Client, error)
 	room    chan struct{}
@@ -66,7 +66,7 @@ func (r *Reviewer) Identify(ctx context.Context, token, trustDomain string) (ca.
 	return judge(status, trustDomain)
 }
 
-// review asks the API server. Its error is a *door.Busy unless the API server finds fault with the token.
+// review asks the API server. Its error is a *server.Busy unless the API server finds fault with the token.
 func (r *Reviewer) review(ctx context.Context, token string) (kube.TokenReviewStatus, error) {
 	unreachable := func(err error) error {
 		return &server.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a token: %w", err)}
@@ -105,7 +105,8 @@ func (r *Reviewer) connected() (*kube.Client, error) {
 	return client, err
 }
 
-// drop makes the next review connect again: its credentials may have been replaced. A caller that has gone is no failure.
+// drop makes the next review connect again: its credentials may have been replaced. A caller that has gone is no
+// failure.
 func (r *Reviewer) drop(client *kube.Client, err error) {
 	if errors.Is(err, context.Canceled) {
 		return

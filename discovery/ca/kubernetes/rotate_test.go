@@ -99,7 +99,7 @@ func newReplica(name string, at *apiServer, now time.Time) *replica {
 	r := &replica{at: at, now: now}
 	r.Shared = &Shared{
 		In: At{"istio-system", "cacerts"}, Replica: name, Terms: ca.Terms{Default: life, Most: life}, Log: slog.New(slog.DiscardHandler),
-		Census: func([]byte) (live, with int) { return 3, 2 }, Changed: func() {}, Now: func() time.Time { return r.now },
+		Issued: func([]byte) (live, with int) { return 3, 2 }, Changed: func() {}, Now: func() time.Time { return r.now },
 		open: func(*kube.Client) (secrets, error) { return at, nil },
 	}
 	return r

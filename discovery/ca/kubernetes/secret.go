@@ -83,8 +83,8 @@ func (k known) base() string {
 	return k.Authority.Root()
 }
 
-// decide returns what becomes of the authority: found is the Secret, nil for none, and trusted whether roots are published in its
-// namespace. make says that an authority is to be made; an error keeps what was known.
+// decide returns what becomes of the authority: found is the Secret, nil for none, and trusted whether roots are
+// published in its namespace. make says that an authority is to be made; an error keeps what was known.
 func decide(before known, found *corev1.Secret, trusted bool, now time.Time) (next known, make bool, err error) {
 	switch {
 	case found == nil && before.Authority != nil:
@@ -105,8 +105,8 @@ func decide(before known, found *corev1.Secret, trusted bool, now time.Time) (ne
 	return next, false, nil
 }
 
-// follows returns an error unless one authority comes after another by steps of a rotation, seen or missed. What was changed by hand does not:
-// its roots would be foreign to all certificates that there are.
+// follows returns an error unless one authority comes after another by steps of a rotation, seen or missed. What was
+// changed by hand does not: its roots would be foreign to all certificates that there are.
 func follows(before, next known, former []string) error {
 	changed := errors.New("has changed: this replica uses what it had until it starts again, and then the new key signs at once, whether agents trust its root or not")
 	was, is := before.Rotation, next.Rotation
@@ -187,7 +187,8 @@ type report struct {
 	Most time.Duration `json:"most"` // its --caMaxTTL; 0 of one that is older, and does not say so
 }
 
-// differing names replicas whose --caMaxTTL differs. The longest of those that say so counts. One that is cut off says nothing, so they must have the same.
+// differing names replicas whose --caMaxTTL differs. The longest of those that say so counts. One that is cut off says
+// nothing, so they must have the same.
 func differing(reports map[string]report) string {
 	var least, most string
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
@@ -207,8 +208,8 @@ func differing(reports map[string]report) string {
 	return fmt.Sprintf("; --caMaxTTL is %s at %s and %s at %s: give all replicas the longer one", reports[least].Most, least, reports[most].Most, most)
 }
 
-// advance returns the Secret after what is due of a rotation, with this replica's report; nil for nothing. Each replica does it: the API server takes
-// one of them by the resourceVersion.
+// advance returns the Secret after what is due of a rotation, with this replica's report; nil for nothing. Each replica
+// does it: the API server takes one of them by the resourceVersion.
 func advance(d data, replica string, o ca.Observed, at time.Time) (data, error) {
 	r, err := rotationOf(d)
 	if err != nil || r.Phase == "" {

@@ -21,15 +21,15 @@ const (
 	readAgain = 30 * time.Second
 )
 
-// Shared is an authority that replicas share by a Secret with Istio's file names. The replica that creates the Secret makes the root;
-// one that was there is used as it is, and changed by steps of a rotation alone.
+// Shared is an authority that replicas share by a Secret with Istio's file names. The replica that creates the Secret
+// makes the root; one that was there is used as it is, and changed by steps of a rotation alone.
 type Shared struct {
 	Connect func() (*kube.Client, error)
 	In      At
 	Replica string // the name of this one
 	Terms   ca.Terms
 	Overlap time.Duration                       // see ca.Observed
-	Census  func(roots []byte) (live, with int) // of certificates that live
+	Issued  func(roots []byte) (live, with int) // of certificates that live
 	Changed func()                              // is called when the authority is known, and after each step of a rotation
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -49,9 +49,10 @@ func (s *Shared) State() ca.State {
 	return s.known.State
 }
 
-// Signing returns the authority that signs now; nil until it is known. A replica that has not read the Secret for long does not know whether a root is
-// being replaced: then its certificates end no later than one that it could have signed before. So each that lives when the new root begins
-// to sign was signed after the Secret said so, however long this replica was cut off.
+// Signing returns the authority that signs now; nil until it is known. A replica that has not read the Secret for long
+// does not know whether a root is being replaced: then its certificates end no later than one that it could have signed
+// before. So each that lives when the new root begins to sign was signed after the Secret said so, however long this
+// replica was cut off.
 func (s *Shared) Signing() *ca.Authority {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func (s *Shared) turn(ctx context.Context, at secrets, found *seen, ticked bool)
 		return nil
 	}
 	o := ca.Observed{Most: s.Terms.Most, Overlap: s.Overlap}
-	o.Live, o.Both = s.Census(state.Authority.Roots())
+	o.Live, o.Both = s.Issued(state.Authority.Roots())
 	next, err := advance(found.secret.Data, s.Replica, o, s.Now())
 	if err != nil || next == nil {
 		return nil // take has logged the fault

@@ -83,8 +83,8 @@ func write(ctx context.Context, at secrets, o *corev1.Secret) (*corev1.Secret, e
 // errNone is the error for a Secret that is not there.
 var errNone = errors.New("is not there")
 
-// change stores what do makes of a Secret's content, unless that is nil, again from the start where another one was quicker. make is whether a Secret that is
-// missing is made.
+// change stores what do makes of a Secret's content, unless that is nil, again from the start where another one was
+// quicker. make is whether a Secret that is missing is made.
 func change(ctx context.Context, at secrets, where At, mayMake bool, do func(data) (data, error)) error {
 	for range tries {
 		found, err := read(ctx, at)

@@ -21,8 +21,8 @@ const (
 // TokensBeside is where the join tokens of an authority are.
 func TokensBeside(authority At) At { return At{authority.Namespace, authority.Name + tokensSuffix} }
 
-// Tokens are join tokens that replicas share by a Secret, as hashes. They are read from the API server each time: one that was revoked, or
-// was used once, is known to each replica at once.
+// Tokens are join tokens that replicas share by a Secret, as hashes. They are read from the API server each time: one
+// that was revoked, or was used once, is known to each replica at once.
 type Tokens struct {
 	Connect func() (*kube.Client, error)
 	In      At
@@ -58,8 +58,8 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 	return t.change(ctx, func(all ca.Tokens) (ca.Tokens, error) { return all.Revoke(id) })
 }
 
-// Redeem returns the join token of a text that is shown with a key. Its use is stored before it returns. Its error is a *door.Busy where the API server
-// does not answer.
+// Redeem returns the join token of a text that is shown with a key. Its use is stored before it returns. Its error is a
+// *server.Busy where the API server does not answer.
 func (t *Tokens) Redeem(ctx context.Context, text string, key ca.Key, now time.Time) (used ca.Token, err error) {
 	t.once.Do(func() { t.room = make(chan struct{}, atOnce) })
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)

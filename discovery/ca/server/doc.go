@@ -1,7 +1,7 @@
 // Package server signs certificates for callers that prove an identity.
 //
 //	POST /v1/certificates ──┐                 ┌─ certificate of this authority
-//	                        ├─▶ Desk.Issue ──┼─ join token                    ──▶ ca.Authority ──▶ Issued
+//	                        ├─▶ Server.Issue ┼─ join token                    ──▶ ca.Authority ──▶ Issued
 //	CreateCertificate ──────┘    │ limits     └─ Authenticators of other tokens
 //	                             └─ log, metrics: why a caller was refused
 //	GET /v1/roots, by a certificate of this authority ──▶ the roots, and a count of those who have them

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Path is that of the HTTP door.
+// Path is that of requests over HTTP.
 const Path = "/v1/certificates"
 
 const (
@@ -50,7 +50,7 @@ type agentKey struct{}
 func OfAgent(ctx context.Context) context.Context { return context.WithValue(ctx, agentKey{}, true) }
 
 // ServeHTTP answers POST /v1/certificates and GET /v1/roots over TLS.
-func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == RootsPath:
 		d.serveRoots(w, r)
@@ -85,7 +85,7 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Chains: r.TLS.VerifiedChains, Token: strings.TrimSpace(token), Address: from.Addr().Unmap(), Agent: r.Context().Value(agentKey{}) != nil,
 	}, csr, ttl)
 	if err != nil {
-		tell(w, err)
+		writeError(w, err)
 		return
 	}
 	write(w, http.StatusOK, answer{
@@ -121,8 +121,8 @@ func read(w http.ResponseWriter, r *http.Request) (csr []byte, ttl time.Duration
 	return []byte(b.CSR), ttl, 0, nil
 }
 
-// tell answers with an error of Issue.
-func tell(w http.ResponseWriter, err error) {
+// writeError answers with an error of Issue.
+func writeError(w http.ResponseWriter, err error) {
 	var refusal *Refusal
 	var busy *Busy
 	switch {
@@ -153,13 +153,13 @@ func write(w http.ResponseWriter, code int, value any) {
 	_ = json.NewEncoder(w).Encode(value) // a caller that has gone asks again
 }
 
-// RootsPath is that of the roots alone, for a caller with a certificate of this authority. The query have is the SHA-256 of the roots
-// that the caller trusts, as hexadecimal digits.
+// RootsPath is that of the roots alone, for a caller with a certificate of this authority. The query have is the
+// SHA-256 of the roots that the caller trusts, as hexadecimal digits.
 const RootsPath = "/v1/roots"
 
-// serveRoots answers with the roots, or with 304 where the caller has them: it is then known that its certificate came to both while a root is
-// replaced.
-func (d *Desk) serveRoots(w http.ResponseWriter, r *http.Request) {
+// serveRoots answers with the roots, or with 304 where the caller has them: it is then known that its certificate came
+// to both while a root is replaced.
+func (d *Server) serveRoots(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		fail(w, http.StatusMethodNotAllowed, "want GET")
@@ -167,7 +167,7 @@ func (d *Desk) serveRoots(w http.ResponseWriter, r *http.Request) {
 	}
 	authority := d.Authority()
 	if authority == nil {
-		tell(w, &Busy{"not-ready", unready, errors.New("the authority is not known yet")})
+		writeError(w, &Busy{"not-ready", unready, errors.New("the authority is not known yet")})
 		return
 	}
 	own := -1
@@ -187,7 +187,7 @@ func (d *Desk) serveRoots(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.mu.Lock()
-	d.census.has(r.TLS.VerifiedChains[own][0], roots, d.Now())
+	d.issued.has(r.TLS.VerifiedChains[own][0], roots, d.Now())
 	d.mu.Unlock()
 	w.WriteHeader(http.StatusNotModified)
 }

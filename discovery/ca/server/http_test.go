@@ -142,7 +142,7 @@ func TestMetricsOfTheDoor(t *testing.T) {
 		ask(t, f, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, bodyOf(t, request(t), ""))
 	}
 	registry := prometheus.NewRegistry()
-	check(t, registry.Register(f.Desk))
+	check(t, registry.Register(f.Server))
 	want := `# HELP pilotlight_ca_issued_total Certificates that were signed, by what proved the identity.
 # TYPE pilotlight_ca_issued_total counter
 pilotlight_ca_issued_total{proof="join-token"} 2
@@ -189,7 +189,7 @@ func TestRoots(t *testing.T) {
 	}
 	counts := func(want int) {
 		t.Helper()
-		if live, with := f.Census(f.authority.Roots()); live != want || with != want {
+		if live, with := f.Issued(f.authority.Roots()); live != want || with != want {
 			t.Errorf("%d live, %d with the roots; want %d", live, with, want)
 		}
 	}

@@ -15,42 +15,42 @@ const mostCounted = 200000 // certificates; further ones are not counted
 
 type digest = [sha256.Size]byte
 
-// census knows certificates that were signed here and live, and with which roots they came.
-type census struct {
-	live map[digest]counted // by the certificate
+// issuedCertificates knows certificates that were signed here and live, and with which roots they came.
+type issuedCertificates struct {
+	live map[digest]issuedCertificate // by the certificate
 }
 
-type counted struct {
+type issuedCertificate struct {
 	roots digest
 	ends  time.Time
 }
 
 // signed counts a leaf in the place of the certificate that its caller has shown; nil for none.
-func (c *census) signed(shown *x509.Certificate, leaf ca.Leaf, roots []byte, now time.Time) {
+func (c *issuedCertificates) signed(shown *x509.Certificate, leaf ca.Leaf, roots []byte, now time.Time) {
 	if shown != nil {
 		delete(c.live, sha256.Sum256(shown.Raw))
 	}
 	if block, _ := pem.Decode(leaf.Chain[0]); block != nil {
-		c.put(block.Bytes, counted{sha256.Sum256(roots), leaf.NotAfter}, now)
+		c.put(block.Bytes, issuedCertificate{sha256.Sum256(roots), leaf.NotAfter}, now)
 	}
 }
 
 // has counts a certificate whose owner says that it trusts roots: also one that was signed by another discovery.
-func (c *census) has(cert *x509.Certificate, roots []byte, now time.Time) {
-	c.put(cert.Raw, counted{sha256.Sum256(roots), cert.NotAfter}, now)
+func (c *issuedCertificates) has(cert *x509.Certificate, roots []byte, now time.Time) {
+	c.put(cert.Raw, issuedCertificate{sha256.Sum256(roots), cert.NotAfter}, now)
 }
 
-func (c *census) put(cert []byte, one counted, now time.Time) {
+func (c *issuedCertificates) put(cert []byte, one issuedCertificate, now time.Time) {
 	if len(c.live) >= mostCounted {
 		c.forget(now)
 	}
-	if key := sha256.Sum256(cert); len(c.live) < mostCounted || c.live[key] != (counted{}) {
+	if key := sha256.Sum256(cert); len(c.live) < mostCounted || c.live[key] != (issuedCertificate{}) {
 		c.live[key] = one
 	}
 }
 
 // forget forgets those that have ended.
-func (c *census) forget(now time.Time) {
+func (c *issuedCertificates) forget(now time.Time) {
 	for key, one := range c.live {
 		if !now.Before(one.ends) {
 			delete(c.live, key)
@@ -58,7 +58,7 @@ func (c *census) forget(now time.Time) {
 	}
 }
 
-func (c *census) count(roots []byte, now time.Time) (live, with int) {
+func (c *issuedCertificates) count(roots []byte, now time.Time) (live, with int) {
 	c.forget(now)
 	wanted := sha256.Sum256(roots)
 	for _, one := range c.live {
@@ -84,14 +84,14 @@ func newMetrics() metrics {
 var expiry = prometheus.NewDesc("pilotlight_ca_expiry_timestamp_seconds", "When the first certificate of the authority ends; no certificate outlives it.", nil, nil)
 
 // Describe names the metrics of the authority.
-func (d *Desk) Describe(out chan<- *prometheus.Desc) {
+func (d *Server) Describe(out chan<- *prometheus.Desc) {
 	d.metrics.issued.Describe(out)
 	d.metrics.refused.Describe(out)
 	out <- expiry
 }
 
 // Collect sends the metrics of the authority.
-func (d *Desk) Collect(out chan<- prometheus.Metric) {
+func (d *Server) Collect(out chan<- prometheus.Metric) {
 	d.metrics.issued.Collect(out)
 	d.metrics.refused.Collect(out)
 	if authority := d.Authority(); authority != nil {

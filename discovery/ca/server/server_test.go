@@ -65,7 +65,7 @@ func (further) Identify(_ context.Context, token, domain string) (ca.Identity, e
 }
 
 type fixture struct {
-	*Desk
+	*Server
 	t         *testing.T
 	tokens    *memory
 	authority *ca.Authority
@@ -77,7 +77,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, tokens: &memory{}, authority: newAuthority(t), now: begin, domains: []string{"cluster.local", "old.test"}, log: &strings.Builder{}}
-	f.Desk = New(Config{
+	f.Server = New(Config{
 		Authority: func() *ca.Authority { return f.authority }, Terms: ca.Terms{Default: time.Hour, Most: 2 * time.Hour}, JoinTokens: f.tokens, Further: []Authenticator{further{}},
 		TrustDomains: func() []string { return f.domains }, Log: slog.New(slog.NewTextHandler(f.log, nil)), Now: func() time.Time { return f.now },
 	})
@@ -260,14 +260,14 @@ func TestAStormIsAdmittedAtARate(t *testing.T) {
 }
 
 func TestPaceIsBounded(t *testing.T) {
-	p := newPace(Rate{time.Second, 2}, 10)
+	p := newRateLimiter(Rate{time.Second, 2}, 10)
 	for i := range 1000 {
 		p.take(fmt.Sprint(i), begin)
 	}
 	if len(p.due) > 10 {
 		t.Errorf("%d keys, want at most 10", len(p.due))
 	}
-	p = newPace(Rate{time.Second, 2}, 10)
+	p = newRateLimiter(Rate{time.Second, 2}, 10)
 	for _, c := range []struct {
 		after time.Duration
 		want  time.Duration
@@ -355,7 +355,7 @@ func TestACallerThatLeaves(t *testing.T) {
 	if _, err := f.Prove(ctx, Caller{Token: "away", Address: peer}); !errors.As(err, &busy) {
 		t.Errorf("a stream: %v", err)
 	}
-	if f.log.Len() > 0 || testutil.CollectAndCount(f.Desk, "pilotlight_ca_refused_total") != 0 {
+	if f.log.Len() > 0 || testutil.CollectAndCount(f.Server, "pilotlight_ca_refused_total") != 0 {
 		t.Errorf("the log has %s, or it is counted", f.log)
 	}
 	if _, err := f.Issue(ctx, Caller{Token: "forged", Address: peer}, request(t), 0); err == nil || !strings.Contains(f.log.String(), "cause=token") {

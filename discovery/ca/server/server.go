@@ -47,13 +47,13 @@ type Redeemer interface {
 	Redeem(ctx context.Context, text string, key ca.Key, now time.Time) (ca.Token, error)
 }
 
-// Authenticator knows tokens of another kind. Its error is ErrForeign for a token that is none of its own, a *Busy where
-// it cannot know, and else the reason to refuse.
+// Authenticator knows tokens of another kind. Its error is ErrForeign for a token that is none of its own, a *Busy
+// where it cannot know, and else the reason to refuse.
 type Authenticator interface {
 	Identify(ctx context.Context, token, trustDomain string) (ca.Identity, error)
 }
 
-// Config is the configuration of a Desk.
+// Config is the configuration of a Server.
 type Config struct {
 	Authority    func() *ca.Authority // nil until it is known
 	Terms        ca.Terms
@@ -71,43 +71,43 @@ type Rate struct {
 	AtOnce int
 }
 
-// Desk signs certificates.
-type Desk struct {
+// Server signs certificates.
+type Server struct {
 	Config
 	metrics metrics
 
-	mu      sync.Mutex
-	all     *pace     // has one key
-	turn    time.Time // the last one that was given to a caller who was too many
-	owners  *pace     // by identity
-	strange *pace     // refusals by address
-	census  *census
+	mu         sync.Mutex
+	all        *rateLimiter // has one key
+	turn       time.Time    // the last one that was given to a caller who was too many
+	identities *rateLimiter // by identity
+	refusals   *rateLimiter // refusals by address
+	issued     *issuedCertificates
 }
 
-// Census returns how many certificates live that were signed here, as far as they were not renewed, and how many of them came with
-// roots.
-func (d *Desk) Census(roots []byte) (live, with int) {
+// Issued returns how many certificates live that were signed here, as far as they were not renewed, and how many of
+// them came with roots.
+func (d *Server) Issued(roots []byte) (live, with int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.census.count(roots, d.Now())
+	return d.issued.count(roots, d.Now())
 }
 
-// New returns a Desk.
-func New(c Config) *Desk {
+// New returns a Server.
+func New(c Config) *Server {
 	if c.Rate == (Rate{}) {
 		c.Rate = Rate{time.Second / inAll, inAllAtOnce}
 	}
-	return &Desk{
-		Config: c, metrics: newMetrics(), all: newPace(c.Rate, 1),
-		owners:  newPace(Rate{time.Second / ofIdentity, ofIdentityAtOnce}, remembered),
-		strange: newPace(Rate{time.Second / refusals, refusalsAtOnce}, remembered),
-		census:  &census{map[digest]counted{}},
+	return &Server{
+		Config: c, metrics: newMetrics(), all: newRateLimiter(c.Rate, 1),
+		identities: newRateLimiter(Rate{time.Second / ofIdentity, ofIdentityAtOnce}, remembered),
+		refusals:   newRateLimiter(Rate{time.Second / refusals, refusalsAtOnce}, remembered),
+		issued:     &issuedCertificates{map[digest]issuedCertificate{}},
 	}
 }
 
-// Issue signs the key of a request for the identity of its caller. Its errors are *Refusal, *Busy and *Malformed. Each is counted and
-// logged, unless the caller has left before it could be judged.
-func (d *Desk) Issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, error) {
+// Issue signs the key of a request for the identity of its caller. Its errors are *Refusal, *Busy and *Malformed. Each
+// is counted and logged, unless the caller has left before it could be judged.
+func (d *Server) Issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, error) {
 	issued, by, err := d.issue(ctx, c, request, ttl)
 	if left(ctx, err) {
 		return Issued{}, err
@@ -127,7 +127,7 @@ func left(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && errors.As(err, new(*Busy))
 }
 
-func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, string, error) {
+func (d *Server) issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, string, error) {
 	now, domains, authority := d.Now(), d.TrustDomains(), d.Authority()
 	switch {
 	case authority == nil:
@@ -157,13 +157,13 @@ func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Dur
 		shown = c.Chains[0][0]
 	}
 	d.mu.Lock()
-	d.census.signed(shown, leaf, authority.Roots(), now)
+	d.issued.signed(shown, leaf, authority.Roots(), now)
 	d.mu.Unlock()
 	return Issued{Leaf: leaf, Identity: id, Roots: authority.Roots(), At: now}, by, nil
 }
 
 // identify returns the identity that a caller has proved, and by what.
-func (d *Desk) identify(ctx context.Context, c Caller, authority *ca.Authority, key ca.Key, domains []string, now time.Time) (ca.Identity, string, error) {
+func (d *Server) identify(ctx context.Context, c Caller, authority *ca.Authority, key ca.Key, domains []string, now time.Time) (ca.Identity, string, error) {
 	own := slices.IndexFunc(c.Chains, authority.Trusts)
 	switch {
 	case own >= 0:
@@ -186,15 +186,15 @@ func (d *Desk) identify(ctx context.Context, c Caller, authority *ca.Authority, 
 }
 
 // countRefusals reads a token unless too many of the address were refused, and counts it if it is refused.
-func (d *Desk) countRefusals(address netip.Addr, now time.Time, read func() (ca.Identity, error)) (ca.Identity, error) {
+func (d *Server) countRefusals(address netip.Addr, now time.Time, read func() (ca.Identity, error)) (ca.Identity, error) {
 	source := connlimit.SourceOf(address).String()
-	if err := d.waitOf(d.strange, source, now, "too many refusals of the address"); err != nil {
+	if err := d.waitOf(d.refusals, source, now, "too many refusals of the address"); err != nil {
 		return ca.Identity{}, err
 	}
 	id, err := read()
 	if refused := new(*Refusal); errors.As(err, refused) {
 		d.mu.Lock()
-		d.strange.take(source, now)
+		d.refusals.take(source, now)
 		d.mu.Unlock()
 	}
 	return id, err
@@ -213,7 +213,7 @@ func ofCertificate(c *x509.Certificate, domains []string) (ca.Identity, error) {
 	return id, nil
 }
 
-func (d *Desk) ofJoinToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, error) {
+func (d *Server) ofJoinToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, error) {
 	used, err := d.JoinTokens.Redeem(ctx, token, key, now)
 	if busy := new(*Busy); errors.As(err, busy) {
 		return ca.Identity{}, err
@@ -228,7 +228,7 @@ func (d *Desk) ofJoinToken(ctx context.Context, token string, key ca.Key, domain
 }
 
 // ofToken returns the identity of a token of a service account or of an issuer.
-func (d *Desk) ofToken(ctx context.Context, token, domain string) (ca.Identity, error) {
+func (d *Server) ofToken(ctx context.Context, token, domain string) (ca.Identity, error) {
 	var why []string
 	for _, a := range d.Further {
 		id, err := a.Identify(ctx, token, domain)
@@ -248,10 +248,10 @@ func (d *Desk) ofToken(ctx context.Context, token, domain string) (ca.Identity, 
 }
 
 // admit bounds certificates, of an identity and in all.
-func (d *Desk) admit(id ca.Identity, now time.Time) error {
+func (d *Server) admit(id ca.Identity, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wait := d.owners.take(id.String(), now); wait > 0 { // also what is refused below: else one identity would lengthen the queue
+	if wait := d.identities.take(id.String(), now); wait > 0 { // also what is refused below: else one identity would lengthen the queue
 		return &Busy{"rate", wait, fmt.Errorf("too many certificates of %s", id)}
 	}
 	if wait := d.all.wait("", now); wait > 0 {
@@ -261,9 +261,9 @@ func (d *Desk) admit(id ca.Identity, now time.Time) error {
 	return nil
 }
 
-// queue gives a caller who is too many a turn of its own: if all of a storm came again at the same second, each would open a connection every second until
-// it is served.
-func (d *Desk) queue(first, now time.Time) time.Duration {
+// queue gives a caller who is too many a turn of its own: if all of a storm came again at the same second, each would
+// open a connection every second until it is served.
+func (d *Server) queue(first, now time.Time) time.Duration {
 	if d.turn.Before(first) {
 		d.turn = first
 	}
@@ -273,7 +273,7 @@ func (d *Desk) queue(first, now time.Time) time.Duration {
 	return d.turn.Sub(now)
 }
 
-func (d *Desk) waitOf(p *pace, key string, now time.Time, why string) error {
+func (d *Server) waitOf(p *rateLimiter, key string, now time.Time, why string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if wait := p.wait(key, now); wait > 0 {
@@ -282,10 +282,10 @@ func (d *Desk) waitOf(p *pace, key string, now time.Time, why string) error {
 	return nil
 }
 
-// Prove returns the identity that a caller without a certificate proves by its token, for a stream of configuration: Istio's agent shows the token of its Pod
-// there. A join token is for certificates alone, since with --once it belongs to one key. Its errors are *Refusal and *Busy. Each is logged, unless the
-// caller has left before it could be judged.
-func (d *Desk) Prove(ctx context.Context, c Caller) (ca.Identity, error) {
+// Prove returns the identity that a caller without a certificate proves by its token, for a stream of configuration:
+// Istio's agent shows the token of its Pod there. A join token is for certificates alone, since with --once it belongs
+// to one key. Its errors are *Refusal and *Busy. Each is logged, unless the caller has left before it could be judged.
+func (d *Server) Prove(ctx context.Context, c Caller) (ca.Identity, error) {
 	id, err := d.prove(ctx, c)
 	if err != nil && !left(ctx, err) {
 		d.Log.Warn("token of a proxy refused", "peer", c.Address.String(), "cause", cause(err), "err", err)
@@ -293,7 +293,7 @@ func (d *Desk) Prove(ctx context.Context, c Caller) (ca.Identity, error) {
 	return id, err
 }
 
-func (d *Desk) prove(ctx context.Context, c Caller) (ca.Identity, error) {
+func (d *Server) prove(ctx context.Context, c Caller) (ca.Identity, error) {
 	now, domains := d.Now(), d.TrustDomains()
 	if len(domains) == 0 {
 		return ca.Identity{}, &Busy{"not-ready", unready, errors.New("the trust domain of the mesh is not known yet")}

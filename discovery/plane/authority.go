@@ -34,28 +34,29 @@ const (
 	ownAccount = "istio-pilot-service-account"
 )
 
-// office is an authority while it is served. A nil one is none.
-type office struct {
-	desk *server.Desk
-	mine *server.Own
-	log  *slog.Logger
+// authority is an authority while it is served. A nil one is none.
+type authority struct {
+	server *server.Server
+	mine   *server.Own
+	log    *slog.Logger
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
 	shared   *kubernetes.Shared   // nil for an authority of files
 	tokens   *kubernetes.Tokens   // likewise
 	issuers  *issuer.Issuers      // nil without --caIssuers
-	rotating *rotating            // nil for an authority that replicas share
+	files    *fileAuthority       // nil for an authority that replicas share
 	reload   func() error         // of the roots that the secure port trusts
 }
 
-// newOffice opens the authority; nil if none is used. served returns the mesh that proxies are served, nil before the first one.
-func newOffice(c Config, served func() *model.Mesh) (*office, error) {
+// newAuthority opens the authority; nil if none is used. served returns the mesh that proxies are served, nil before
+// the first one.
+func newAuthority(c Config, served func() *model.Mesh) (*authority, error) {
 	a := c.Authority
 	if !a.Used {
 		return nil, nil
 	}
-	o := &office{log: c.Log, reload: func() error { return nil }}
-	authority, own, err := o.authority(c)
+	o := &authority{log: c.Log, reload: func() error { return nil }}
+	authority, own, err := o.source(c)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		}
 		return model.Settings{}, false
 	}
-	desk := server.Config{
+	config := server.Config{
 		Authority: authority, Terms: a.Terms, JoinTokens: store.Tokens(a.Dir), Log: c.Log, Now: time.Now,
 		TrustDomains: func() []string {
 			if s, known := settings(); known {
@@ -76,19 +77,19 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	}
 	if o.shared != nil {
 		o.tokens = &kubernetes.Tokens{Connect: c.Cluster.connect, In: kubernetes.TokensBeside(o.shared.In)}
-		desk.JoinTokens = o.tokens
+		config.JoinTokens = o.tokens
 	}
 	if a.Issuers != "" { // before the API server: an issuer that is configured is that for its tokens
 		if o.issuers, err = issuer.Open(a.Issuers, func() string { s, _ := settings(); return s.RootNamespace() }, c.Log, time.Now); err != nil {
 			return nil, fmt.Errorf("--caIssuers: %w", err)
 		}
-		desk.Further = append(desk.Further, o.issuers)
+		config.Further = append(config.Further, o.issuers)
 	}
 	if c.inCluster() {
 		o.reviewer = kubernetes.NewReviewer(c.Cluster.connect)
-		desk.Further = append(desk.Further, o.reviewer)
+		config.Further = append(config.Further, o.reviewer)
 	}
-	o.desk = server.New(desk)
+	o.server = server.New(config)
 	o.mine = &server.Own{
 		Authority: own, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
 		Identity: func() ca.Identity {
@@ -99,14 +100,14 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	return o, nil
 }
 
-// authority returns how the authority is known: that of files, or the one that replicas share, which is known when it was read. own is
-// the one that signs discovery's own certificate.
-func (o *office) authority(c Config) (signing, own func() *ca.Authority, err error) {
+// source returns how the authority is known: that of files, or the one that replicas share, which is known when it was
+// read. own is the one that signs discovery's own certificate.
+func (o *authority) source(c Config) (signing, own func() *ca.Authority, err error) {
 	a := c.Authority
 	if a.Secret != (Name{}) {
 		o.shared = &kubernetes.Shared{
 			Connect: c.Cluster.connect, In: kubernetes.At(a.Secret), Replica: c.Replica, Terms: a.Terms, Overlap: a.Overlap, Log: c.Log, Now: time.Now,
-			Census: func(roots []byte) (live, with int) { return o.desk.Census(roots) },
+			Issued: func(roots []byte) (live, with int) { return o.server.Issued(roots) },
 			Changed: func() {
 				if err := o.reload(); err != nil {
 					c.Log.Error("the secure port does not trust the authority", "err", err)
@@ -127,16 +128,16 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 	} else {
 		c.Log.Info("authority read", "caDir", a.Dir, "issuer", state.Authority.Name(), "until", state.Authority.Ends(), "rotation", state.Rotation.Phase)
 	}
-	o.rotating = &rotating{dir: a.Dir, terms: a.Terms, overlap: a.Overlap, log: c.Log, state: state, changed: func() error { return o.reload() }}
+	o.files = &fileAuthority{dir: a.Dir, terms: a.Terms, overlap: a.Overlap, log: c.Log, state: state, changed: func() error { return o.reload() }}
 	if c.StateDir != "" {
-		o.rotating.copies = filepath.Join(c.StateDir, "authority")
+		o.files.copies = filepath.Join(c.StateDir, "authority")
 	}
-	o.rotating.open(time.Now())
-	return o.rotating.signing, o.rotating.own, nil
+	o.files.open(time.Now())
+	return o.files.signing, o.files.own, nil
 }
 
 // publisher returns what writes the roots into each namespace; nil for nothing.
-func (o *office) publisher(c Config) kube.Lead {
+func (o *authority) publisher(c Config) kube.Lead {
 	if o == nil || o.shared == nil {
 		return nil
 	}
@@ -150,7 +151,7 @@ func (o *office) publisher(c Config) kube.Lead {
 }
 
 // lacks returns what is missing before a certificate can be signed; "" for nothing.
-func (o *office) lacks() string {
+func (o *authority) lacks() string {
 	if o == nil || o.shared == nil || o.shared.State().Authority != nil {
 		return ""
 	}
@@ -158,13 +159,13 @@ func (o *office) lacks() string {
 }
 
 // lines returns a line for each fault.
-func (o *office) lines() []string {
+func (o *authority) lines() []string {
 	if o == nil {
 		return nil
 	}
 	var out []string
-	if o.rotating != nil {
-		out = append(out, o.rotating.lines()...)
+	if o.files != nil {
+		out = append(out, o.files.lines()...)
 	}
 	if o.shared != nil {
 		out = append(out, o.shared.Lines()...)
@@ -175,7 +176,8 @@ func (o *office) lines() []string {
 	return out
 }
 
-// ownNames returns the DNS names and addresses of discovery's own certificate: those of its Service, this host's, and those given.
+// ownNames returns the DNS names and addresses of discovery's own certificate: those of its Service, this host's, and
+// those given.
 func ownNames(c Config) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	namespace := cmp.Or(c.Webhooks.Service.Namespace, c.Cluster.Lease.Namespace)
@@ -191,7 +193,7 @@ func ownNames(c Config) []string {
 }
 
 // own returns what the secure port has besides: conns take HTTP.
-func (o *office) own(conns *handed, foreign bool) *ads.Own {
+func (o *authority) own(conns *handedConns, foreign bool) *ads.Own {
 	if o == nil {
 		return &ads.Own{Web: conns.give, Foreign: foreign}
 	}
@@ -199,16 +201,16 @@ func (o *office) own(conns *handed, foreign bool) *ads.Own {
 }
 
 // pool returns the roots of clients' certificates.
-func (o *office) pool() *x509.CertPool {
-	if authority := o.desk.Authority(); authority != nil {
+func (o *authority) pool() *x509.CertPool {
+	if authority := o.server.Authority(); authority != nil {
 		return authority.Pool()
 	}
 	return x509.NewCertPool()
 }
 
 // sign answers Istio's CreateCertificate.
-func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, err error) {
-	issued, err := o.desk.Issue(ctx, server.Caller{Chains: a.Chains, Token: a.Token, Address: a.Address}, a.CSR, a.TTL)
+func (o *authority) sign(ctx context.Context, a ads.Application) (chain []string, err error) {
+	issued, err := o.server.Issue(ctx, server.Caller{Chains: a.Chains, Token: a.Token, Address: a.Address}, a.CSR, a.TTL)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -219,8 +221,8 @@ func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, e
 }
 
 // prove answers for streams of clients without a certificate.
-func (o *office) prove(ctx context.Context, a ads.Application) (string, error) {
-	id, err := o.desk.Prove(ctx, server.Caller{Token: a.Token, Address: a.Address})
+func (o *authority) prove(ctx context.Context, a ads.Application) (string, error) {
+	id, err := o.server.Prove(ctx, server.Caller{Token: a.Token, Address: a.Address})
 	if err != nil {
 		return "", statusOf(err)
 	}
@@ -253,7 +255,7 @@ func later(code codes.Code, text string, after time.Duration) error {
 }
 
 // close closes the connections to the API server, once no door asks it any more.
-func (o *office) close() {
+func (o *authority) close() {
 	if o.reviewer != nil {
 		o.reviewer.Close()
 	}
@@ -263,13 +265,13 @@ func (o *office) close() {
 }
 
 // run keeps the authority until ctx is done.
-func (o *office) run(ctx context.Context) error {
+func (o *authority) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if o.shared != nil {
 		g.Go(func() error { return o.shared.Run(ctx) })
 	}
-	if o.rotating != nil {
-		g.Go(func() error { return o.rotating.run(ctx, o.desk.Census) })
+	if o.files != nil {
+		g.Go(func() error { return o.files.run(ctx, o.server.Issued) })
 	}
 	if o.issuers != nil {
 		g.Go(func() error { return onChange(ctx, o.log, o.issuers.Reload, o.issuers.Files()...) })
@@ -278,9 +280,9 @@ func (o *office) run(ctx context.Context) error {
 }
 
 // collectors returns the metrics of the authority.
-func (o *office) collectors() []prometheus.Collector {
+func (o *authority) collectors() []prometheus.Collector {
 	if o == nil {
 		return nil
 	}
-	return []prometheus.Collector{o.desk}
+	return []prometheus.Collector{o.server}
 }

@@ -11,7 +11,7 @@ import (
 
 // A certificate counts until it ends or is renewed, with the roots that came with it.
 func TestCensus(t *testing.T) {
-	c, now := &census{map[digest]counted{}}, time.Now()
+	c, now := &issuedCertificates{map[digest]issuedCertificate{}}, time.Now()
 	leaf := func(name string, life time.Duration) (ca.Leaf, *x509.Certificate) {
 		chain := [][]byte{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(name)})}
 		return ca.Leaf{Chain: chain, NotAfter: now.Add(life)}, &x509.Certificate{Raw: []byte(name)}

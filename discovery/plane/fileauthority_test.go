@@ -22,7 +22,7 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	reloads := 0
-	r := &rotating{dir: dir, terms: ca.Terms{Most: time.Hour}, log: slog.New(slog.DiscardHandler), state: first, changed: func() error { reloads++; return nil }}
+	r := &fileAuthority{dir: dir, terms: ca.Terms{Most: time.Hour}, log: slog.New(slog.DiscardHandler), state: first, changed: func() error { reloads++; return nil }}
 	step := func(after time.Duration) store.State {
 		t.Helper()
 		state, err := store.Step(dir, ca.Observed{Most: time.Hour}, at.Add(after))
@@ -68,7 +68,7 @@ func TestRotatingFollowsWhatItMissed(t *testing.T) {
 
 // replaced is an authority of files that are replaced, with the directory of its copy.
 type replaced struct {
-	*rotating
+	*fileAuthority
 	t     *testing.T
 	first store.State
 	other string // directory of the files that replace those of before
@@ -86,7 +86,7 @@ func newReplaced(t *testing.T, copies string) *replaced {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.rotating = &rotating{dir: dir, copies: copies}
+	r.fileAuthority = &fileAuthority{dir: dir, copies: copies}
 	r.starts(0)
 	return r
 }
@@ -99,7 +99,7 @@ func (r *replaced) starts(after time.Duration) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.rotating = &rotating{
+	r.fileAuthority = &fileAuthority{
 		dir: r.dir, copies: r.copies, terms: ca.Terms{Most: time.Hour}, log: slog.New(slog.DiscardHandler), state: state, changed: func() error { return nil },
 	}
 	r.open(r.at)

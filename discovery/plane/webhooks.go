@@ -29,21 +29,21 @@ const maxReviews = 512
 // would be refused.
 func reviewBounds() bounds { return bounds{maxReviews, 2 * time.Minute} }
 
-// hooks are the webhooks while they are served. A nil one serves none.
-type hooks struct {
+// webhooks are the webhooks while they are served. A nil one serves none.
+type webhooks struct {
 	keeper    *webhook.Keeper
 	injection *admission.Source // nil if Pods are not injected
 	handler   *webhook.Handler
 	log       *slog.Logger
 }
 
-// newHooks returns the webhooks; nil if none are served. served returns the mesh that proxies are served, nil before the
-// first one, and sources the statuses of its sources.
-func newHooks(c Config, served func() *model.Mesh, sources func() []discovery.SourceStatus) *hooks {
+// newWebhooks returns the webhooks; nil if none are served. served returns the mesh that proxies are served, nil before
+// the first one, and sources the statuses of its sources.
+func newWebhooks(c Config, served func() *model.Mesh, sources func() []discovery.SourceStatus) *webhooks {
 	if !c.Webhooks.Used() {
 		return nil
 	}
-	h := &hooks{keeper: c.keeper(), injection: c.injection(served, sources), log: c.Log}
+	h := &webhooks{keeper: c.keeper(), injection: c.injection(served, sources), log: c.Log}
 	reviews := map[string]webhook.Review{}
 	if h.injection != nil {
 		reviews["/inject"] = h.injection.Review
@@ -83,7 +83,7 @@ func (c Config) keeper() *webhook.Keeper {
 }
 
 // run serves the webhooks until ctx is done. It logs once if they are not served within patience; zero for never.
-func (h *hooks) run(ctx context.Context, l net.Listener, patience time.Duration) error {
+func (h *webhooks) run(ctx context.Context, l net.Listener, patience time.Duration) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if h.injection != nil {
 		g.Go(func() error { return h.injection.Run(ctx) })
@@ -99,7 +99,7 @@ func (h *hooks) run(ctx context.Context, l net.Listener, patience time.Duration)
 }
 
 // tell logs that discovery is ready without the webhooks, if it is.
-func (h *hooks) tell(ctx context.Context, patience time.Duration) {
+func (h *webhooks) tell(ctx context.Context, patience time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(patience):
@@ -110,7 +110,7 @@ func (h *hooks) tell(ctx context.Context, patience time.Duration) {
 }
 
 // lacks returns what the webhooks need before they can answer; "" if they can. What they once have they keep.
-func (h *hooks) lacks() string {
+func (h *webhooks) lacks() string {
 	if h == nil {
 		return ""
 	}
@@ -125,7 +125,7 @@ func (h *hooks) lacks() string {
 }
 
 // lines returns a line for each fault.
-func (h *hooks) lines() []string {
+func (h *webhooks) lines() []string {
 	if h == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (h *hooks) lines() []string {
 }
 
 // collectors returns the metrics of the webhooks.
-func (h *hooks) collectors() []prometheus.Collector {
+func (h *webhooks) collectors() []prometheus.Collector {
 	switch {
 	case h == nil:
 		return nil

@@ -18,8 +18,9 @@ const (
 	longSleep      = 10 * time.Second // of a process that was stopped: another one may have begun and ended a rotation
 )
 
-// rotating is an authority of files, whose root may be rotated while it is served, and whose files may be replaced.
-type rotating struct {
+// fileAuthority is an authority of files, whose root may be rotated while it is served, and whose files may be
+// replaced.
+type fileAuthority struct {
 	dir     string
 	terms   ca.Terms
 	overlap time.Duration
@@ -41,7 +42,7 @@ type rotating struct {
 var errNoCopies = errors.New("there is no --stateDir")
 
 // open takes the copy of an earlier run up.
-func (r *rotating) open(now time.Time) {
+func (r *fileAuthority) open(now time.Time) {
 	r.began = now
 	if r.copies != "" {
 		var err error
@@ -57,17 +58,17 @@ func (r *rotating) open(now time.Time) {
 	}
 }
 
-func (r *rotating) now() store.State {
+func (r *fileAuthority) now() store.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
 }
 
-func (r *rotating) signing() *ca.Authority { return r.now().Authority }
-func (r *rotating) own() *ca.Authority     { return r.now().Own }
+func (r *fileAuthority) signing() *ca.Authority { return r.now().Authority }
+func (r *fileAuthority) own() *ca.Authority     { return r.now().Own }
 
 // lines says how far a rotation is, and what is wrong with it.
-func (r *rotating) lines() (out []string) {
+func (r *fileAuthority) lines() (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.state.Rotation; at.Phase != "" {
@@ -87,13 +88,14 @@ func (r *rotating) lines() (out []string) {
 	return out
 }
 
-func (r *rotating) observed() ca.Observed {
+func (r *fileAuthority) observed() ca.Observed {
 	return ca.Observed{Most: r.terms.Most, Overlap: r.overlap}
 }
 
-// follow looks whether the files are still those of the authority. Others are used as ca.Copy.Follow decides. What begins a rotation, or is a step of
-// it, counts when it is stored: after a restart the new root would sign too early, or the old one too late.
-func (r *rotating) follow(o ca.Observed, now time.Time) {
+// follow looks whether the files are still those of the authority. Others are used as ca.Copy.Follow decides. What
+// begins a rotation, or is a step of it, counts when it is stored: after a restart the new root would sign too early,
+// or the old one too late.
+func (r *fileAuthority) follow(o ca.Observed, now time.Time) {
 	files, last, err := store.Find(r.dir, now)
 	next, other := r.copied, ""
 	if err == nil || r.copied.Rotation.Phase != "" {
@@ -131,7 +133,7 @@ func (r *rotating) follow(o ca.Observed, now time.Time) {
 }
 
 // tell makes text the fault, and logs it if it is another one.
-func (r *rotating) tell(fault *string, message, text string) {
+func (r *fileAuthority) tell(fault *string, message, text string) {
 	r.mu.Lock()
 	before := *fault
 	*fault = text
@@ -141,9 +143,9 @@ func (r *rotating) tell(fault *string, message, text string) {
 	}
 }
 
-// store writes the copy where it signs, or trusts, anything else than the one that was written last, and so often that its age tells whether
-// a leaf of it lives.
-func (r *rotating) store(next ca.Copy, now time.Time) error {
+// store writes the copy where it signs, or trusts, anything else than the one that was written last, and so often that
+// its age tells whether a leaf of it lives.
+func (r *fileAuthority) store(next ca.Copy, now time.Time) error {
 	if r.copies == "" {
 		return errNoCopies
 	}
@@ -158,7 +160,7 @@ func (r *rotating) store(next ca.Copy, now time.Time) error {
 }
 
 // run does the steps of rotations until ctx is done.
-func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, with int)) error {
+func (r *fileAuthority) run(ctx context.Context, issued func(roots []byte) (live, with int)) error {
 	ticker := time.NewTicker(lookAtRotation)
 	defer ticker.Stop()
 	for last, looked := time.Now(), time.Now(); ; {
@@ -169,18 +171,19 @@ func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, wit
 			now := time.Now()
 			slept := now.Round(0).Sub(last.Round(0)) > longSleep
 			last = now
-			if r.look(census, now, slept || now.Sub(looked) >= lookAtFiles) {
+			if r.look(issued, now, slept || now.Sub(looked) >= lookAtFiles) {
 				looked = now
 			}
 		}
 	}
 }
 
-// look does what is due of a rotation, of discovery's own root or to other files, and reports whether it has compared the files.
-func (r *rotating) look(census func(roots []byte) (live, with int), now time.Time, compare bool) bool {
+// look does what is due of a rotation, of discovery's own root or to other files, and reports whether it has compared
+// the files.
+func (r *fileAuthority) look(issued func(roots []byte) (live, with int), now time.Time, compare bool) bool {
 	before, o := r.now(), r.observed()
 	if before.Rotation.Phase != "" {
-		o.Live, o.Both = census(before.Authority.Roots())
+		o.Live, o.Both = issued(before.Authority.Roots())
 	}
 	own := before.Rotation.Phase != "" && r.copied.Rotation.Phase == ""
 	if r.copied.Rotation.Phase == "" { // a rotation of the own root waits until the one to other files has ended
@@ -202,7 +205,7 @@ func (r *rotating) look(census func(roots []byte) (live, with int), now time.Tim
 }
 
 // take uses what was read, if it is another state.
-func (r *rotating) take(state store.State, err error) {
+func (r *fileAuthority) take(state store.State, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -230,7 +233,8 @@ func (r *rotating) take(state store.State, err error) {
 	}
 }
 
-// sameState reports whether two states sign, and trust, the same. A rotation that was aborted may be followed by another one in the same phase.
+// sameState reports whether two states sign, and trust, the same. A rotation that was aborted may be followed by
+// another one in the same phase.
 func sameState(a, b store.State) bool {
 	return a.Rotation.Phase == b.Rotation.Phase && a.Rotation.Old == b.Rotation.Old && a.Rotation.New == b.Rotation.New && a.Authority.Same(b.Authority)
 }

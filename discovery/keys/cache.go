@@ -8,7 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Times between questions, which are Istio's, and how much is asked. A failure is repeated after a second, then ever later.
+// Times between questions, which are Istio's, and how much is asked. A failure is repeated after a second, then ever
+// later.
 const (
 	refresh    = 20 * time.Minute
 	firstRetry = time.Second
@@ -18,8 +19,8 @@ const (
 	reserved   = 16   // of these, for namespaces that have none under way
 )
 
-// known is what is known of one key set.
-type known struct {
+// cached is what is known of one key set.
+type cached struct {
 	named    []string      // the namespaces whose policies name it
 	timeout  time.Duration // of a question: the longest that these give
 	keys     string        // the last good ones, "" for none yet
@@ -29,18 +30,18 @@ type known struct {
 	asked    bool // a question is under way
 }
 
-// Knowledge is what is known of all key sets that policies name. It reads no clock, and is one goroutine's.
-type Knowledge struct {
-	of      map[string]*known  // by URI
+// Cache is what is known of all key sets that policies name. It reads no clock, and is one goroutine's.
+type Cache struct {
+	of      map[string]*cached // by URI
 	refused []model.KeyAddress // those beyond MaxURIs
 	asked   int                // questions under way,
 	asking  map[string]int     // and these by namespace
 }
 
-// Want sets the URIs that policies name. What is known of others is forgotten; of those that stay, nothing is. Namespaces take
-// places in turn, each first for URIs whose keys are known, so that none keeps another from its share. A URI that several
-// namespaces name has one place.
-func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
+// Want sets the URIs that policies name. What is known of others is forgotten; of those that stay, nothing is.
+// Namespaces take places in turn, each first for URIs whose keys are known, so that none keeps another from its share.
+// A URI that several namespaces name has one place.
+func (k *Cache) Want(all []model.KeyAddress, now time.Time) {
 	was := k.of
 	late := func(a model.KeyAddress) int {
 		if of := was[a.URI]; a.Known || of != nil && of.keys != "" {
@@ -48,7 +49,7 @@ func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
 		}
 		return 1
 	}
-	k.of, k.refused = make(map[string]*known, len(all)), nil
+	k.of, k.refused = make(map[string]*cached, len(all)), nil
 	for _, a := range inTurn(all, late) {
 		of := k.of[a.URI]
 		switch {
@@ -58,7 +59,7 @@ func (k *Knowledge) Want(all []model.KeyAddress, now time.Time) {
 			continue
 		default:
 			if of = was[a.URI]; of == nil {
-				of = &known{next: now}
+				of = &cached{next: now}
 				if a.Known {
 					of.next = now.Add(-time.Second) // somebody uses them
 				}
@@ -84,11 +85,11 @@ func inTurn(all []model.KeyAddress, late func(model.KeyAddress) int) []model.Key
 	return all
 }
 
-// Next returns the URI to ask next, of those about which no question is under way, and when that is; "" if there is none, or if
-// an answer must come first. Of those that are due it is one of the namespace with the fewest questions under way. A namespace
-// with some has at most three times as many as places are free, and repeats failed ones only while it has fewer than that: silent
-// servers delay no other namespace, and their own a little.
-func (k *Knowledge) Next(now time.Time) (uri string, at time.Time) {
+// Next returns the URI to ask next, of those about which no question is under way, and when that is; "" if there is
+// none, or if an answer must come first. Of those that are due it is one of the namespace with the fewest questions
+// under way. A namespace with some has at most three times as many as places are free, and repeats failed ones only
+// while it has fewer than that: silent servers delay no other namespace, and their own a little.
+func (k *Cache) Next(now time.Time) (uri string, at time.Time) {
 	if k.asked >= maxAsked {
 		return "", at
 	}
@@ -116,13 +117,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// payer returns the namespace for which a URI is asked: of those that name it the one with the fewest questions under way.
-func (k *Knowledge) payer(of *known) string {
+// payer returns the namespace for which a URI is asked: of those that name it the one with the fewest questions under
+// way.
+func (k *Cache) payer(of *cached) string {
 	return slices.MinFunc(of.named, func(a, b string) int { return cmp.Compare(k.asking[a], k.asking[b]) })
 }
 
 // Ask records that a question about a URI begins.
-func (k *Knowledge) Ask(uri string) Question {
+func (k *Cache) Ask(uri string) Question {
 	of := k.of[uri]
 	q := Question{URI: uri, Timeout: of.timeout, namespace: k.payer(of)}
 	if of.asked = true; k.asking == nil {
@@ -141,7 +143,7 @@ type Question struct {
 }
 
 // End records that a question has ended.
-func (k *Knowledge) End(q Question) {
+func (k *Cache) End(q Question) {
 	k.asked--
 	if k.asking[q.namespace]--; k.asking[q.namespace] == 0 {
 		delete(k.asking, q.namespace)
@@ -151,9 +153,9 @@ func (k *Knowledge) End(q Question) {
 	}
 }
 
-// Learn takes the answer to a question that ended at now, and reports whether other keys are served since. An answer that is an
-// error changes nothing of what is served.
-func (k *Knowledge) Learn(uri, keys string, err error, now time.Time) (changed bool) {
+// Learn takes the answer to a question that ended at now, and reports whether other keys are served since. An answer
+// that is an error changes nothing of what is served.
+func (k *Cache) Learn(uri, keys string, err error, now time.Time) (changed bool) {
 	of := k.of[uri]
 	switch {
 	case of == nil: // nobody names it any more
@@ -172,7 +174,7 @@ func (k *Knowledge) Learn(uri, keys string, err error, now time.Time) (changed b
 }
 
 // Faults returns why the last question about each URI failed, by URI.
-func (k *Knowledge) Faults() map[string]string {
+func (k *Cache) Faults() map[string]string {
 	out := map[string]string{}
 	for uri, of := range k.of {
 		if of.fault != "" {

@@ -2,17 +2,19 @@ package server
 
 import "time"
 
-// pace bounds how often something happens for each key. It remembers most keys.
-type pace struct {
+// rateLimiter bounds how often something happens for each key. It remembers most keys.
+type rateLimiter struct {
 	Rate
 	most int
 	due  map[string]time.Time // when a key has all its times at once again
 }
 
-func newPace(r Rate, most int) *pace { return &pace{r, most, map[string]time.Time{}} }
+func newRateLimiter(r Rate, most int) *rateLimiter {
+	return &rateLimiter{r, most, map[string]time.Time{}}
+}
 
 // wait returns how long a key has to wait; zero if it need not.
-func (p *pace) wait(key string, now time.Time) time.Duration {
+func (p *rateLimiter) wait(key string, now time.Time) time.Duration {
 	due, known := p.due[key]
 	if !known {
 		return 0
@@ -21,7 +23,7 @@ func (p *pace) wait(key string, now time.Time) time.Duration {
 }
 
 // take is wait, and counts one time if there is no wait.
-func (p *pace) take(key string, now time.Time) time.Duration {
+func (p *rateLimiter) take(key string, now time.Time) time.Duration {
 	if wait := p.wait(key, now); wait > 0 {
 		return wait
 	}
@@ -37,7 +39,7 @@ func (p *pace) take(key string, now time.Time) time.Duration {
 }
 
 // forget makes room: keys that have their whole burst lose nothing; if there are none, some other keys get theirs.
-func (p *pace) forget(now time.Time) {
+func (p *rateLimiter) forget(now time.Time) {
 	for key, due := range p.due {
 		if !due.After(now) {
 			delete(p.due, key)

@@ -1,8 +1,14 @@
 package envoy
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
+	"runtime"
+	"strings"
 	"syscall"
 )
 
@@ -87,4 +93,56 @@ func (c *process) drop() {
 	if c.executable != nil {
 		c.executable.file.Close()
 	}
+}
+
+// Find returns the path of an executable Envoy: the path itself, or for a bare name the one in PATH.
+func Find(binary string) (string, error) {
+	path, err := exec.LookPath(binary)
+	var lookup *exec.Error
+	if errors.As(err, &lookup) {
+		return "", lookup.Err // without the name, which the caller adds
+	}
+	return path, err
+}
+
+// ask runs Envoy for its output only, until it exits or ctx ends, and returns its last lines of stdout and stderr. An
+// exit status other than 0 is an error with Envoy's message.
+func ask(ctx context.Context, binary string, args ...string) ([]string, error) {
+	// A parent-death signal comes when the forking thread ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	output := newOutput(slog.New(slog.DiscardHandler), 0)
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.WaitDelay = outputDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	switch reason := output.reason(); {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("no answer in time: %w", context.Cause(ctx))
+	case err != nil && reason != "":
+		return nil, fmt.Errorf("%s: %w", strings.TrimSuffix(reason, "."), err)
+	case err != nil:
+		return nil, err
+	}
+	return output.lastLines(), nil
+}
+
+// Validate runs Envoy's own validation of a bootstrap, with the arguments of an epoch. The error has Envoy's message.
+// The validation touches neither the network nor a running Envoy, so it does not find a busy port. It takes 75 to 155
+// ms, with 1,000 clusters 1.2 s (measured on 1.40). ctx bounds it. records is Proxy.Records.
+func Validate(ctx context.Context, binary, bootstrapPath, records string, o Options) error {
+	text, err := os.ReadFile(bootstrapPath)
+	if err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	all := []string{"--mode", "validate", "--config-path", bootstrapPath}
+	if resources := (files{records: recordsFor(records, string(text), o)}).resources(); resources != "" {
+		all = append(all, "--config-yaml", `{"static_resources":`+resources+"}")
+	}
+	all = append(all, o.arguments()...)
+	if _, err := ask(ctx, binary, all...); err != nil {
+		return fmt.Errorf("validate %s: %w", bootstrapPath, err)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Nobody but the kernel knows whether there is a redirection, and it tells only root. Its effect is visible: without one, connections from
@@ -60,7 +61,7 @@ func (c *process) lookPast(ctx context.Context) {
 	}
 	look.Cut = cut
 	for _, s := range c.foreign(direct, look.Ports) {
-		look.Direct = append(look.Direct, health.Direct{Port: s.address.Port(), Client: s.peer, Ended: s.inode == 0})
+		look.Direct = append(look.Direct, health.Direct{Port: s.Address.Port(), Client: s.Peer, Ended: s.Inode == 0})
 	}
 	before, found := c.bypass.next(look, now)
 	switch {
@@ -108,8 +109,8 @@ func (b *bypass) next(l health.Look, now time.Time) (before, found *health.Bypas
 }
 
 // direct asks the kernel for connections that may have come past Envoy; cut means that there are more.
-func (r *Redirection) direct() (found []diagSocket, cut bool, err error) {
-	all, err := listeners()
+func (r *Redirection) direct() (found []procnet.Socket, cut bool, err error) {
+	all, err := procnet.Listeners()
 	if err != nil {
 		return nil, false, err
 	}
@@ -119,9 +120,9 @@ func (r *Redirection) direct() (found []diagSocket, cut bool, err error) {
 	}
 	n := netns{Redirection: r, ports: map[uint16]bool{}, own: own, led: map[call]bool{}}
 	for _, l := range all {
-		n.ports[l.address.Port()] = r.Takes(l.address.Port())
+		n.ports[l.Address.Port()] = r.Takes(l.Address.Port())
 	}
-	err = dumpAll(1<<established|1<<timeWait, n.add)
+	err = procnet.Sockets(1<<procnet.Established|1<<procnet.TimeWait, n.add)
 	return n.direct(), n.cut, err
 }
 
@@ -131,7 +132,7 @@ type netns struct {
 	ports map[uint16]bool // on which something listens: whether they are redirected
 	own   map[netip.Addr]bool
 	led   map[call]bool
-	found []diagSocket
+	found []procnet.Socket
 	cut   bool
 }
 
@@ -142,11 +143,11 @@ type call struct {
 	program netip.AddrPort
 }
 
-func (n *netns) add(s diagSocket) {
+func (n *netns) add(s procnet.Socket) {
 	switch {
-	case n.Transparent && n.ports[s.peer.Port()] && !n.own[s.address.Addr()]:
-		n.led[call{s.address.Addr(), s.peer}] = true
-	case !n.ports[s.address.Port()] || !n.past(s, n.own):
+	case n.Transparent && n.ports[s.Peer.Port()] && !n.own[s.Address.Addr()]:
+		n.led[call{s.Address.Addr(), s.Peer}] = true
+	case !n.ports[s.Address.Port()] || !n.past(s, n.own):
 	case len(n.found) == mostDirect:
 		n.cut = true
 	default:
@@ -155,8 +156,8 @@ func (n *netns) add(s diagSocket) {
 }
 
 // direct returns the connections that Envoy has not made as a client.
-func (n *netns) direct() []diagSocket {
-	return slices.DeleteFunc(n.found, func(s diagSocket) bool { return n.led[call{s.peer.Addr(), s.address}] })
+func (n *netns) direct() []procnet.Socket {
+	return slices.DeleteFunc(n.found, func(s procnet.Socket) bool { return n.led[call{s.Peer.Addr(), s.Address}] })
 }
 
 // Redirection is how inbound traffic is said to be redirected to Envoy.
@@ -165,15 +166,12 @@ type Redirection struct {
 	Transparent bool                   // by TPROXY: connections to Envoy keep the port that was dialled, and those to the program their client
 }
 
-// States of sockets, by their numbers.
-const established, timeWait = 1, 6
-
 // past reports whether a connection may have come past Envoy: from elsewhere, not from Envoy or a program here. A connection that has ended
 // says with TPROXY nothing: nobody knows any more whose it was.
-func (r *Redirection) past(s diagSocket, own map[netip.Addr]bool) bool {
-	from := s.peer.Addr()
-	local := from.IsLoopback() || from == envoySix || from == s.address.Addr() || own[from]
-	return !local && (s.inode != 0 || !r.Transparent)
+func (r *Redirection) past(s procnet.Socket, own map[netip.Addr]bool) bool {
+	from := s.Peer.Addr()
+	local := from.IsLoopback() || from == envoySix || from == s.Address.Addr() || own[from]
+	return !local && (s.Inode != 0 || !r.Transparent)
 }
 
 // envoySix is the address from which Envoy connects to the program by IPv6; 127.0.0.6 is one of loopback.
@@ -191,21 +189,21 @@ func ownAddresses() (map[netip.Addr]bool, error) {
 }
 
 // foreign returns the connections to configured ports that do not end at an Envoy of this agent.
-func (c *process) foreign(direct []diagSocket, configured map[uint16]int64) (out []diagSocket) {
+func (c *process) foreign(direct []procnet.Socket, configured map[uint16]int64) (out []procnet.Socket) {
 	var envoys map[string]bool // their sockets
 	for _, s := range direct {
-		if _, is := configured[s.address.Port()]; !is {
+		if _, is := configured[s.Address.Port()]; !is {
 			continue
 		}
 		if envoys == nil {
 			envoys = map[string]bool{}
 			for _, pid := range c.Pids() {
-				if sockets, err := socketsOf(pid); err == nil {
+				if sockets, err := procnet.SocketsOf(pid); err == nil {
 					maps.Copy(envoys, sockets)
 				}
 			}
 		}
-		if envoys[strconv.FormatUint(uint64(s.inode), 10)] {
+		if envoys[strconv.FormatUint(uint64(s.Inode), 10)] {
 			continue
 		}
 		out = append(out, s)

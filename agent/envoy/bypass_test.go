@@ -3,7 +3,6 @@ package envoy
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 func TestPast(t *testing.T) {
@@ -31,9 +31,9 @@ func TestPast(t *testing.T) {
 		"by another own address":  {"10.0.0.1:8080", "10.9.0.1:1", false, false, false},
 		"by one that is not told": {"10.8.0.1:8080", "10.8.0.1:1", false, false, false},
 	} {
-		s := diagSocket{address: netip.MustParseAddrPort(test.at), peer: netip.MustParseAddrPort(test.from), inode: 7}
+		s := procnet.Socket{Address: netip.MustParseAddrPort(test.at), Peer: netip.MustParseAddrPort(test.from), Inode: 7}
 		if test.ended {
-			s.inode = 0
+			s.Inode = 0
 		}
 		redirect, transparent := (&Redirection{}).past(s, own), (&Redirection{Transparent: true}).past(s, own)
 		if redirect != test.redirect || transparent != test.transparent {
@@ -70,37 +70,14 @@ func TestCallsByEnvoy(t *testing.T) {
 			{"10.0.0.1:5000", "10.0.0.9:8080"},  // of a program here
 		} {
 			address, peer := netip.MustParseAddrPort(ends[0]), netip.MustParseAddrPort(ends[1])
-			n.add(diagSocket{address, peer, uint32(7 + i), established})
+			n.add(procnet.Socket{Address: address, Peer: peer, Inode: uint32(7 + i), State: procnet.Established})
 		}
 		got := []uint32{}
 		for _, s := range n.direct() {
-			got = append(got, s.inode)
+			got = append(got, s.Inode)
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("TPROXY %t: %v, want %s", transparent, got, want)
-		}
-	}
-}
-
-// The kernel lists a connection from both of its ends.
-func TestDumpOfConnections(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		l := reuse(t, address)
-		client, err := net.Dial("tcp", l.Addr().String())
-		must(t, err)
-		defer client.Close()
-		server, err := l.Accept()
-		must(t, err)
-		defer server.Close()
-		here, there := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
-		var found []diagSocket
-		must(t, dumpAll(1<<established, func(s diagSocket) {
-			if s.address == here && s.peer == there || s.address == there && s.peer == here {
-				found = append(found, s)
-			}
-		}))
-		if len(found) != 2 || found[0].inode == 0 || found[1].inode == 0 || found[0].inode == found[1].inode || found[0].state != established {
-			t.Errorf("%s: the connection is listed as %+v", address, found)
 		}
 	}
 }

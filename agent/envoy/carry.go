@@ -13,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Carrier passes open files on to another image of the agent.
@@ -38,7 +39,7 @@ type Carried struct {
 type CarriedProcess struct {
 	Epoch   int       `json:"Epoch"`
 	Pid     int       `json:"Pid"`
-	Start   uint64    `json:"Start"` // Facts.Start
+	Start   uint64    `json:"Start"` // procnet.Stat.Start
 	Started time.Time `json:"Started"`
 
 	Family        Family           `json:"Family"`
@@ -94,7 +95,7 @@ func (p *Proxy) Carry(to Carrier) (Carried, error) {
 }
 
 func (c *process) carry(to Carrier) (CarriedProcess, error) {
-	facts, err := FactsOf(c.pid)
+	facts, err := procnet.ReadStat(c.pid)
 	one := CarriedProcess{
 		Epoch: c.launch.Epoch, Pid: c.pid, Start: facts.Start, Started: c.started,
 		Family: c.sockets.family, Dir: c.sockets.dir, Token: c.sockets.token, Bootstrap: c.files.bootstrap, YAML: c.files.yaml, Admin: c.files.admin,
@@ -145,7 +146,8 @@ func (p *Proxy) Adopt(carried Carried, launches []agent.Launch, from Carrier) (g
 			continue
 		}
 		one := carried.Processes[i]
-		if facts, err := FactsOf(one.Pid); err != nil || facts.Parent != os.Getpid() || facts.Start != one.Start {
+		facts, err := procnet.ReadStat(one.Pid)
+		if err != nil || facts.Parent != os.Getpid() || facts.Start != one.Start {
 			p.Log.Warn("Envoy not adopted: the process is no child of the agent, or another one than it was", "epoch", one.Epoch, "pid", one.Pid)
 			gone = append(gone, launch.Epoch)
 			continue

@@ -2,11 +2,14 @@ package envoy
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // deltaVariant is in a bootstrap that uses delta xDS instead of the state of the world.
@@ -98,6 +101,33 @@ func (c *process) lookAtPorts(serves bool) {
 		c.Log.Warn("a port of Envoy is shared: give each proxy of a host its own", "epoch", c.launch.Epoch, "with", who)
 	}
 	c.shared = who
+}
+
+// sharedWith describes another process that listens on an address of the epoch; empty for none. Other epochs of this
+// agent are none. sure is false while the epoch does not listen, or when the kernel does not answer.
+func (c *process) sharedWith() (who string, sure bool) {
+	all, err := procnet.Listeners()
+	if err != nil {
+		return "", false
+	}
+	own, err := procnet.SocketsOf(c.pid)
+	if err != nil {
+		return "", false
+	}
+	if _, listens := procnet.Shared(all, own); !listens {
+		return "", false
+	}
+	for _, pid := range c.Pids() {
+		if sockets, err := procnet.SocketsOf(pid); err == nil {
+			maps.Copy(own, sockets)
+		}
+	}
+	found, _ := procnet.Shared(all, own)
+	if found.Inode == 0 {
+		return "", true
+	}
+	holder := procnet.HolderOf(found.Inode)
+	return fmt.Sprintf("%s also listens on %s, and gets some of the connections", holder, found.Address), true
 }
 
 // updates adds the last rejection in Envoy's log to the counts.

@@ -11,7 +11,7 @@
 //	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
 //	room    a directory for sockets, whose names nobody can guess
 //	Admin   a client of one epoch's admin, with a connection for each request
-//	Sends   whether a connection to the agent is Envoy's, by its socket
+//	Sends   whether a connection to the agent is Envoy's, by its socket: see package procnet
 //
 // It does not decide: package agent judges whether an exit was a failure, and what to do. Where the code relies on facts
 // about Envoy 1.40, a comment cites them.

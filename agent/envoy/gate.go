@@ -173,21 +173,3 @@ func parseListeners(text string) (addresses []netip.AddrPort, pipe bool) {
 	}
 	return addresses, pipe
 }
-
-// addressesOf returns the TCP addresses at which a process listens.
-func addressesOf(pid int) (out []netip.AddrPort, err error) {
-	all, err := listeners()
-	if err != nil {
-		return nil, err
-	}
-	own, err := socketsOf(pid)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range all {
-		if own[strconv.FormatUint(uint64(l.inode), 10)] && !slices.Contains(out, l.address) {
-			out = append(out, l.address)
-		}
-	}
-	return out, nil
-}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // record is the content of a slot's lock file: its owner and the owner's children.
@@ -24,7 +26,7 @@ type record struct {
 
 type child struct {
 	Pid    int    `json:"pid"`   // 0 while it is being forked
-	Start  uint64 `json:"start"` // Facts.Start
+	Start  uint64 `json:"start"` // procnet.Stat.Start
 	Family Family `json:"family"`
 }
 
@@ -125,7 +127,7 @@ func (c child) kill(self int) (bool, error) {
 
 // lives is false for a zombie, which only its parent can reap.
 func (c child) lives() bool {
-	facts, err := FactsOf(c.Pid)
+	facts, err := procnet.ReadStat(c.Pid)
 	return err == nil && facts.Start == c.Start && !facts.Ended()
 }
 

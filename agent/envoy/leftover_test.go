@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 func TestHeirClearsUp(t *testing.T) {
@@ -139,7 +141,7 @@ func TestRealFrozenEnvoyOfAKilledAgentIsCleared(t *testing.T) {
 	r.awaitLive(0)
 	p.Signal(syscall.SIGSTOP)
 	p.Signal(syscall.SIGTERM) // as the kernel sends when its agent dies: it stays pending
-	await(t, "Envoy is stopped", func() bool { facts, err := FactsOf(p.Pid); return err == nil && facts.Stopped() })
+	await(t, "Envoy is stopped", func() bool { facts, err := procnet.ReadStat(p.Pid); return err == nil && facts.Stopped() })
 	s.die()
 
 	claim(t, configPath)
@@ -161,6 +163,6 @@ func sleeper(t *testing.T) (pid int, reaped <-chan struct{}) {
 }
 
 func alive(pid int) bool {
-	facts, err := FactsOf(pid)
+	facts, err := procnet.ReadStat(pid)
 	return err == nil && !facts.Ended()
 }

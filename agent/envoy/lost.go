@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // lookForLost looks for an address at which an Envoy of this proxy has listened and this one does not, though LDS has not taken it away:
@@ -17,7 +19,7 @@ func (c *process) lookForLost(changed, settled bool) {
 	if c.lossLooks == 0 && c.lost == "" {
 		return
 	}
-	now, err := addressesOf(c.pid)
+	now, err := procnet.AddressesOf(c.pid)
 	if err != nil {
 		return // the last answer stays
 	}
@@ -41,7 +43,7 @@ func (c *process) lookForLost(changed, settled bool) {
 			if slices.Contains(served, a) {
 				where += ", where it served before"
 			}
-			c.lost = fmt.Sprintf("Envoy cannot listen at %s: %s", where, takerOf(a))
+			c.lost = fmt.Sprintf("Envoy cannot listen at %s: %s", where, procnet.TakerOf(a))
 		}
 		if before == "" {
 			c.Log.Warn("an address is lost", "epoch", c.launch.Epoch, "why", c.lost)
@@ -74,18 +76,4 @@ func canListen(a netip.AddrPort) bool {
 	}
 	l.Close()
 	return true
-}
-
-// takerOf names the process that listens at an address.
-func takerOf(a netip.AddrPort) string {
-	all, err := listeners()
-	if err != nil {
-		return "it is in use"
-	}
-	for _, l := range all {
-		if l.address.Port() == a.Port() && (l.address.Addr() == a.Addr() || l.address.Addr().IsUnspecified() || a.Addr().IsUnspecified()) {
-			return holderOf(l.inode) + " does"
-		}
-	}
-	return "it was in use, and is free"
 }

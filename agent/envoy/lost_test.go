@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 func TestSettled(t *testing.T) {
@@ -42,7 +43,7 @@ func TestCanListen(t *testing.T) {
 	if canListen(address) {
 		t.Error("it could listen at a port in use")
 	}
-	if got := takerOf(address); !strings.HasPrefix(got, "process ") || !strings.HasSuffix(got, ") does") {
+	if got := procnet.TakerOf(address); !strings.HasPrefix(got, "process ") || !strings.HasSuffix(got, ") does") {
 		t.Errorf("the port is taken: %q", got)
 	}
 	must(t, l.Close())

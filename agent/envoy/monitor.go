@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 	"github.com/pilotlight/pilotlight/watch"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.
 func (c *process) watch(ctx context.Context, report func(agent.Report)) {
-	facts, err := openFacts(c.pid)
+	facts, err := procnet.OpenStat(c.pid)
 	if err != nil {
 		return // it has ended already
 	}
@@ -44,7 +45,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	var next time.Time  // of the next query; a read of the process's state leaves it as it is
 	hung, answers := false, false
 	for ctx.Err() == nil {
-		seen, err := facts.read()
+		seen, err := facts.Read()
 		query := !time.Now().Before(next) || !c.live.Load() || !answers || err != nil || seen.Stopped()
 		if query {
 			c.news, c.free = false, false
@@ -118,7 +119,7 @@ func pollInterval(waited time.Duration) time.Duration {
 
 // observe combines the kernel's facts about the process with the answers of its admin: whether it is ready and, at
 // intervals, which configuration it has received.
-func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *time.Time) health.Observation {
+func (c *process) observe(ctx context.Context, facts procnet.Stat, exists bool, asked *time.Time) health.Observation {
 	o := health.Observation{
 		Pid: c.pid, Epoch: c.launch.Epoch, AdminExpected: true,
 		AsksCDS: asks(c.launch.Config, "cds_config"), AsksLDS: asks(c.launch.Config, "lds_config"),

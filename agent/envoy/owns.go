@@ -7,19 +7,21 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Owns reports whether a process is an Envoy of this slot. It waits for a fork that is under way, since a child may run
 // before its pid is on record. A process that has ended is an error: nobody can tell any more which one it was.
 func (s *Slot) Owns(pid int) (bool, error) {
-	facts, err := FactsOf(pid)
+	facts, err := procnet.ReadStat(pid)
 	return s.owns(pid, facts, err, runs(pid))
 }
 
 // owns is Owns with the facts of the process, or why there are none. /proc may hide one that runs (hidepid, systemd's ProtectProc): of
 // another user, or of another user namespace, where systemd's PrivateUsers puts each command of a unit. It is no Envoy of this slot if no
 // Envoy has its pid.
-func (s *Slot) owns(pid int, facts Facts, unknown error, runs bool) (bool, error) {
+func (s *Slot) owns(pid int, facts procnet.Stat, unknown error, runs bool) (bool, error) {
 	hidden := runs && (errors.Is(unknown, fs.ErrNotExist) || errors.Is(unknown, fs.ErrPermission))
 	if unknown != nil && !hidden {
 		return false, unknown

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // connect returns both ends' addresses of a connection, and the client's end.
@@ -83,33 +85,6 @@ func TestSendsOfNobody(t *testing.T) {
 	}
 }
 
-// The kernel's two ways to name a socket agree.
-func TestSocketOf(t *testing.T) {
-	for _, dial := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"} {
-		peer, own, _ := connect(t, "tcp", ":0", dial)
-		diagnosed, err := diagnose(plain(peer), plain(own))
-		must(t, err)
-		var tables string
-		for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			table, err := os.ReadFile(path)
-			must(t, err)
-			tables += string(table)
-		}
-		listed, ok := socketIn(tables, plain(peer), plain(own))
-		if !ok || listed != diagnosed || listed.inode == 0 || listed.uid != uint32(os.Geteuid()) {
-			t.Errorf("%s: diagnosed %+v, listed %+v, %t", dial, diagnosed, listed, ok)
-		}
-	}
-}
-
-func TestParseAnswer(t *testing.T) {
-	for _, answer := range [][]byte{nil, make([]byte, 16), make([]byte, 20), make([]byte, 200)} {
-		if got, err := parseAnswer(answer, 1); err == nil {
-			t.Errorf("%d bytes: %+v", len(answer), got)
-		}
-	}
-}
-
 // Only Envoys on record may use the socket of secrets, and they may not use the agent's own.
 func TestOwns(t *testing.T) {
 	s := claim(t, t.TempDir())
@@ -131,13 +106,13 @@ func TestOwns(t *testing.T) {
 		}
 	}
 	for _, hidden := range []error{fs.ErrNotExist, fs.ErrPermission} {
-		if own, err := s.owns(other, Facts{}, hidden, true); own || err != nil {
+		if own, err := s.owns(other, procnet.Stat{}, hidden, true); own || err != nil {
 			t.Errorf("a process of another user that /proc hides: %t, %v", own, err)
 		}
-		if own, err := s.owns(envoy, Facts{}, hidden, true); own || err == nil {
+		if own, err := s.owns(envoy, procnet.Stat{}, hidden, true); own || err == nil {
 			t.Errorf("a process that has Envoy's pid, and that /proc hides: %t, %v", own, err)
 		}
-		if own, err := s.owns(other, Facts{}, hidden, false); own || err == nil {
+		if own, err := s.owns(other, procnet.Stat{}, hidden, false); own || err == nil {
 			t.Errorf("a process that has ended: %t, %v", own, err)
 		}
 	}

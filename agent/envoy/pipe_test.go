@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // A child dies when its agent's end of the pipe is closed, even a stopped child that handles no other signal.
@@ -16,7 +18,7 @@ func TestTieKills(t *testing.T) {
 	must(t, child.Start())
 	must(t, tie.to(child.Process.Pid))
 	await(t, "the child is stopped", func() bool {
-		facts, err := FactsOf(child.Process.Pid)
+		facts, err := procnet.ReadStat(child.Process.Pid)
 		return err == nil && facts.Stopped()
 	})
 	tie.cut()

@@ -20,6 +20,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // process is one process of Envoy, from its fork to its end.
@@ -54,10 +55,10 @@ type process struct {
 	left    bool // with reaping: another image of the agent reaps it
 
 	live      atomic.Bool
-	drained   atomic.Bool           // by the agent's own order
-	replaced  atomic.Bool           // a newcomer serves in its place
-	succeeded atomic.Bool           // a newcomer of its family has been started, which closes its admin
-	listened  atomic.Pointer[ports] // on which it listened when a newcomer was started; nil before
+	drained   atomic.Bool                   // by the agent's own order
+	replaced  atomic.Bool                   // a newcomer serves in its place
+	succeeded atomic.Bool                   // a newcomer of its family has been started, which closes its admin
+	listened  atomic.Pointer[procnet.Ports] // on which it listened when a newcomer was started; nil before
 
 	kernel     flight.Process     // last read; owned by the watch until the watch has ended
 	received   Received           // likewise

@@ -9,12 +9,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Proxy runs epochs of the Envoy at Binary. It implements agent.Proxy.
@@ -150,7 +150,7 @@ func (p *Proxy) join(c *process, in room) error {
 	if c.parent != nil && c.parent.launch.Family == c.launch.Family {
 		c.parent.succeeded.Store(true)
 	}
-	if c.parent != nil && c.parent.launch.Family != c.launch.Family && !migrates() {
+	if c.parent != nil && c.parent.launch.Family != c.launch.Family && !procnet.Migrates() {
 		p.Log.Warn("side by side without net.ipv4.tcp_migrate_req=1: a few new connections may be reset", "epoch", c.launch.Epoch)
 	}
 	if c.parent != nil && c.launch.Hot() {
@@ -167,7 +167,7 @@ func (p *Proxy) hold(c *process) {
 	if parent == nil || !parent.live.Load() || parent.replaced.Load() || !p.gated(c.launch.Config) {
 		return
 	}
-	addresses, err := addressesOf(parent.pid)
+	addresses, err := procnet.AddressesOf(parent.pid)
 	if err != nil {
 		p.Log.Warn("newcomer not held until it has its parent's listeners: these are not known", "epoch", c.launch.Epoch, "err", err)
 		return
@@ -191,12 +191,6 @@ func (c *process) unsucceeded() {
 	if next := c.processes[c.launch.Epoch+1]; next == nil {
 		c.succeeded.Store(false)
 	}
-}
-
-// migrates reports whether the kernel moves connections that wait for a closed listener to another one of the port.
-func migrates() bool {
-	value, err := os.ReadFile("/proc/sys/net/ipv4/tcp_migrate_req")
-	return err == nil && strings.TrimSpace(string(value)) == "1"
 }
 
 // known publishes the pid of a forked process.

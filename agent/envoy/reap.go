@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Reaper reaps the orphans that the kernel gives to this process. PID 1 gets all orphans of its pid namespace.
@@ -108,7 +110,7 @@ func zombies() ([]int, error) {
 		if err != nil {
 			continue // not a process
 		}
-		if facts, err := FactsOf(pid); err == nil && facts.Parent == self && facts.Ended() {
+		if facts, err := procnet.ReadStat(pid); err == nil && facts.Parent == self && facts.Ended() {
 			out = append(out, pid)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // adopt makes this process a subreaper: like PID 1 it receives the orphans of its descendants.
@@ -57,7 +59,7 @@ func orphans(t *testing.T, n int) []int {
 	return pids
 }
 
-func exists(pid int) bool { _, err := FactsOf(pid); return err == nil }
+func exists(pid int) bool { _, err := procnet.ReadStat(pid); return err == nil }
 
 func TestReaperBuriesOrphansAndStealsNothing(t *testing.T) {
 	adopt(t)
@@ -69,7 +71,7 @@ func TestReaperBuriesOrphansAndStealsNothing(t *testing.T) {
 	})
 	// A zombie of an own child comes first and stays: it must neither be reaped nor hide the others.
 	await(t, "own child is a zombie", func() bool {
-		facts, err := FactsOf(own.Process.Pid)
+		facts, err := procnet.ReadStat(own.Process.Pid)
 		return err == nil && facts.State == 'Z'
 	})
 	for _, pid := range orphans(t, 5) {
@@ -101,7 +103,7 @@ func TestReaperBuriesOrphansFromBefore(t *testing.T) {
 	pids := orphans(t, 2)
 	for _, pid := range pids {
 		await(t, "orphan is a zombie", func() bool {
-			facts, err := FactsOf(pid)
+			facts, err := procnet.ReadStat(pid)
 			return err == nil && facts.State == 'Z'
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // Slot is a directory that one agent owns while it runs, with a record of the Envoys that it has started:
@@ -120,7 +122,7 @@ func (s *Slot) Starting(family Family) error {
 // Started records the child that Starting announced. It must be called before the child is reaped: until then its facts
 // can be read, even if it has exited.
 func (s *Slot) Started(pid int, family Family) error {
-	facts, err := FactsOf(pid)
+	facts, err := procnet.ReadStat(pid)
 	return errors.Join(err, s.change(func(r *record) {
 		announced := slices.IndexFunc(r.Children, func(c child) bool { return c == child{Family: family} })
 		if announced >= 0 {

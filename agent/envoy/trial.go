@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
 // try starts an Envoy with a configuration behind a gate that never opens, without hot restart, and ends it when it is fit to take
@@ -26,7 +27,7 @@ func (p *Proxy) try(ctx context.Context, config agent.Config) (tried bool, err e
 	if running == nil || !p.gated(config) || !running.sparesSockets(ctx) {
 		return false, nil
 	}
-	addresses, err := addressesOf(running.pid)
+	addresses, err := procnet.AddressesOf(running.pid)
 	if err != nil {
 		return false, nil
 	}
@@ -100,17 +101,16 @@ func (c *process) sparesSockets(ctx context.Context) bool {
 	if err != nil || pipe {
 		return false
 	}
-	sockets, err := socketsOf(c.pid)
+	sockets, err := procnet.SocketsOf(c.pid)
 	if err != nil {
 		return false
 	}
-	tables, err := readTables(c.pid)
+	tables, err := procnet.ReadTables(c.pid)
 	if err != nil {
 		return false
 	}
-	return !slices.ContainsFunc(inetSockets(tables.udp), func(s inetSocket) bool {
-		return sockets[s.inode] && slices.ContainsFunc(addresses, func(a netip.AddrPort) bool { return a.Port() == s.port })
-	})
+	datagrams := tables.Datagrams(sockets)
+	return !slices.ContainsFunc(addresses, func(a netip.AddrPort) bool { return datagrams[a.Port()] })
 }
 
 // beginTrial forks the Envoy of a trial.

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/handoff"
 	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 	"github.com/pilotlight/pilotlight/agent/relay"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
@@ -226,7 +227,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 
 // Self identifies this process for the state that is handed over.
 func Self() (handoff.Process, error) {
-	facts, err := envoy.FactsOf(os.Getpid())
+	facts, err := procnet.ReadStat(os.Getpid())
 	return handoff.Process{Pid: os.Getpid(), Start: facts.Start}, err
 }
 

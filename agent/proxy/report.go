@@ -12,6 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/procnet"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
@@ -60,7 +61,7 @@ func (r *report) document() status.Document {
 	d.Recording, d.Redirected = r.relayed.recording(), r.child.Redirection != nil
 	r.enrolled.report(d.Certificates)
 	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
-	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
+	if facts, err := procnet.ReadStat(os.Getpid()); err == nil {
 		d.Memory = facts.RSS
 	}
 	return d

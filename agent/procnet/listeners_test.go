@@ -1,4 +1,4 @@
-package envoy
+package procnet
 
 import (
 	"context"
@@ -32,13 +32,13 @@ func TestListeners(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "127.0.0.77:0", "[::1]:0"} {
 		want[netip.MustParseAddrPort(reuse(t, address).Addr().String())] = true
 	}
-	all, err := listeners()
+	all, err := Listeners()
 	must(t, err)
-	own, err := socketsOf(os.Getpid())
+	own, err := SocketsOf(os.Getpid())
 	must(t, err)
 	for _, l := range all {
-		if want[l.address] && own[fmt.Sprint(l.inode)] {
-			delete(want, l.address)
+		if want[l.Address] && own[fmt.Sprint(l.Inode)] {
+			delete(want, l.Address)
 		}
 	}
 	if len(want) > 0 {
@@ -47,22 +47,22 @@ func TestListeners(t *testing.T) {
 }
 
 func TestShared(t *testing.T) {
-	at := func(address string, inode uint32) listener { return listener{netip.MustParseAddrPort(address), inode} }
+	at := func(address string, inode uint32) Listener { return Listener{netip.MustParseAddrPort(address), inode} }
 	own := map[string]bool{"1": true, "2": true}
 	for _, test := range []struct {
 		name    string
-		all     []listener
+		all     []Listener
 		want    uint32
 		listens bool
 	}{
 		{"nothing", nil, 0, false},
-		{"another's only", []listener{at("0.0.0.0:80", 9)}, 0, false},
-		{"a socket for each worker", []listener{at("0.0.0.0:80", 1), at("0.0.0.0:80", 2), at("0.0.0.0:81", 9)}, 0, true},
-		{"another's too", []listener{at("0.0.0.0:80", 9), at("0.0.0.0:80", 1)}, 9, true},
-		{"another address", []listener{at("127.0.0.2:80", 9), at("127.0.0.1:80", 1)}, 0, true},
+		{"another's only", []Listener{at("0.0.0.0:80", 9)}, 0, false},
+		{"a socket for each worker", []Listener{at("0.0.0.0:80", 1), at("0.0.0.0:80", 2), at("0.0.0.0:81", 9)}, 0, true},
+		{"another's too", []Listener{at("0.0.0.0:80", 9), at("0.0.0.0:80", 1)}, 9, true},
+		{"another address", []Listener{at("127.0.0.2:80", 9), at("127.0.0.1:80", 1)}, 0, true},
 	} {
-		got, listens := shared(test.all, own)
-		if got.inode != test.want || listens != test.listens {
+		got, listens := Shared(test.all, own)
+		if got.Inode != test.want || listens != test.listens {
 			t.Errorf("%s: got %v, %t, want %d, %t", test.name, got, listens, test.want, test.listens)
 		}
 	}
@@ -71,11 +71,11 @@ func TestShared(t *testing.T) {
 // A process that shares a port is found by its socket.
 func TestHolderOf(t *testing.T) {
 	l := reuse(t, "127.0.0.1:0")
-	all, err := listeners()
+	all, err := Listeners()
 	must(t, err)
 	for _, found := range all {
-		if found.address.String() == l.Addr().String() {
-			if got := holderOf(found.inode); !strings.HasPrefix(got, fmt.Sprintf("process %d (", os.Getpid())) {
+		if found.Address.String() == l.Addr().String() {
+			if got := HolderOf(found.Inode); !strings.HasPrefix(got, fmt.Sprintf("process %d (", os.Getpid())) {
 				t.Errorf("got %q", got)
 			}
 			return
@@ -89,5 +89,35 @@ func TestParseDiagOfNonsense(t *testing.T) {
 		if found, done, err := parseDiag(part); len(found) > 0 || done && err != nil {
 			t.Errorf("%x: %v, %t, %v", part, found, done, err)
 		}
+	}
+}
+
+// The kernel lists a connection from both of its ends.
+func TestDumpOfConnections(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l := reuse(t, address)
+		client, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		defer client.Close()
+		server, err := l.Accept()
+		must(t, err)
+		defer server.Close()
+		here, there := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
+		var found []Socket
+		must(t, Sockets(1<<Established, func(s Socket) {
+			if s.Address == here && s.Peer == there || s.Address == there && s.Peer == here {
+				found = append(found, s)
+			}
+		}))
+		if len(found) != 2 || found[0].Inode == 0 || found[1].Inode == 0 || found[0].Inode == found[1].Inode || found[0].State != Established {
+			t.Errorf("%s: the connection is listed as %+v", address, found)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

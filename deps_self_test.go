@@ -66,6 +66,7 @@ var broken = []struct{ path, source, fault string }{
 	{"agent/proxy/x.go", `import _ "./internal/setting"`, "joined from a Config"},
 	{"agent/frame/x.go", `import _ "./agent/envoy"`, "messages are read and written without what they mean"},
 	{"agent/handoff/x.go", `import _ "./agent/envoy"`, "images hand over descriptors and a text"},
+	{"agent/envoy/hotrestart/x.go", `import _ "./agent/envoy"`, "the protocol of hot restart is spoken"},
 	{"agent/procnet/x.go", `import _ "./agent"`, "the kernel is read without what its answer means"},
 	{"agent/lastgood/x.go", `import _ "./agent/relay"`, "what is remembered depends on messages"},
 	{"agent/relay/x.go", `import _ "./agent/envoy"`, "a relay is joined from a Config"},

@@ -274,6 +274,7 @@ var rules = []rule{
 	{who: "agent/handoff", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
 	{who: "agent/lastgood", only: "agent/frame internal/atomicfile", why: "what is remembered depends on messages, not on who sends them"},
+	{who: "agent/envoy/hotrestart", only: "agent/frame", why: "the protocol of hot restart is spoken with sockets and shared memory: which process is behind them is agent/envoy's to know"},
 	{who: "agent/procnet", only: "nothing", why: "the kernel is read without what its answer means: processes are judged by those that run them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert internal/binding", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
 	{who: "agent/metrics", only: "agent/probe internal/connlimit", why: "texts of metrics are joined, whatever they count: the agent's own are written by its caller"},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // Options become Envoy's arguments.
@@ -49,17 +51,17 @@ const (
 )
 
 // argv returns an epoch's arguments.
-func argv(o Options, f files, s sockets, restart int) []string {
+func argv(o Options, f files, s hotrestart.Sockets, restart int) []string {
 	args := []string{"--config-path", f.bootstrap}
 	if overlay := f.overlay(); overlay != "" {
 		args = append(args, "--config-yaml", overlay)
 	}
-	if s.family == 0 {
+	if s.BaseID == 0 {
 		args = append(args, "--disable-hot-restart")
 	} else {
 		args = append(args,
-			"--base-id", s.family.String(), "--restart-epoch", strconv.Itoa(restart),
-			"--socket-path", s.prefix(), "--socket-mode", "600",
+			"--base-id", s.BaseID.String(), "--restart-epoch", strconv.Itoa(restart),
+			"--socket-path", s.Prefix(), "--socket-mode", "600",
 			// Without this flag a newcomer requests statistics, and waits for the reply even if its parent has died.
 			"--skip-hot-restart-parent-stats")
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 func TestArgv(t *testing.T) {
@@ -20,7 +22,7 @@ func TestArgv(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options Options
-		family  Family
+		family  hotrestart.BaseID
 		want    string
 	}{
 		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common + flush},
@@ -29,7 +31,7 @@ func TestArgv(t *testing.T) {
 		{"with its own interval", ownFlush, 0, begins + "--disable-hot-restart " + common + " --file-flush-interval-msec=50"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{room: room{"/c", "TOKEN"}, family: test.family}, 3), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), hotrestart.Sockets{Dir: "/c", Token: "TOKEN", BaseID: test.family}, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})
@@ -38,7 +40,7 @@ func TestArgv(t *testing.T) {
 
 func TestChangedArguments(t *testing.T) {
 	usual := Options{LogLevel: "warning", DrainTime: 45 * time.Second, ParentShutdown: time.Minute}
-	line := argv(usual, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{}, 3)
+	line := argv(usual, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), hotrestart.Sockets{}, 3)
 	for _, test := range []struct {
 		name   string
 		change func(*Options)
@@ -94,7 +96,7 @@ func TestAdminIsTheEpochsOwn(t *testing.T) {
 	if got := yaml.withAdmin("node: {id: x}"); got != "node: {id: x}" {
 		t.Errorf("YAML became %s", got)
 	}
-	if got := strings.Join(argv(Options{LogLevel: "info"}, yaml, sockets{}, 0), " "); !strings.Contains(got, `--config-yaml {"admin":`+admin+`} `) {
+	if got := strings.Join(argv(Options{LogLevel: "info"}, yaml, hotrestart.Sockets{}, 0), " "); !strings.Contains(got, `--config-yaml {"admin":`+admin+`} `) {
 		t.Errorf("Envoy is not told of the admin over YAML: %s", got)
 	}
 }

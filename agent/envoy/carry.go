@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/procnet"
@@ -42,14 +43,14 @@ type CarriedProcess struct {
 	Start   uint64    `json:"Start"` // procnet.Stat.Start
 	Started time.Time `json:"Started"`
 
-	Family        Family           `json:"Family"`
-	Dir           string           `json:"Dir"` // of its sockets
-	Token         string           `json:"Token"`
-	Bootstrap     string           `json:"Bootstrap"` // path
-	YAML          bool             `json:"YAML"`
-	Admin         string           `json:"Admin"` // path
-	Gate          string           `json:"Gate"`  // the secret; empty for none
-	GateAddresses []netip.AddrPort `json:"GateAddresses"`
+	Family        hotrestart.BaseID `json:"Family"`
+	Dir           string            `json:"Dir"` // of its sockets
+	Token         string            `json:"Token"`
+	Bootstrap     string            `json:"Bootstrap"` // path
+	YAML          bool              `json:"YAML"`
+	Admin         string            `json:"Admin"` // path
+	Gate          string            `json:"Gate"`  // the secret; empty for none
+	GateAddresses []netip.AddrPort  `json:"GateAddresses"`
 
 	Memory     int `json:"Memory"` // files
 	Tie        int `json:"Tie"`
@@ -98,7 +99,7 @@ func (c *process) carry(to Carrier) (CarriedProcess, error) {
 	facts, err := procnet.ReadStat(c.pid)
 	one := CarriedProcess{
 		Epoch: c.launch.Epoch, Pid: c.pid, Start: facts.Start, Started: c.started,
-		Family: c.sockets.family, Dir: c.sockets.dir, Token: c.sockets.token, Bootstrap: c.files.bootstrap, YAML: c.files.yaml, Admin: c.files.admin,
+		Family: c.sockets.BaseID, Dir: c.sockets.Dir, Token: c.sockets.Token, Bootstrap: c.files.bootstrap, YAML: c.files.yaml, Admin: c.files.admin,
 		Drained: c.drained.Load(), Succeeded: c.succeeded.Load(), Memory: none, Stdout: none,
 	}
 	if c.gate != nil {
@@ -130,7 +131,7 @@ func (c *process) carry(to Carrier) (CarriedProcess, error) {
 // Adopt takes the Envoys over that an earlier image of the agent has left. It returns the epochs whose process is no child of the
 // agent any more, or another one than it was. Nothing is read from Envoy before Run. After an error nothing has changed.
 func (p *Proxy) Adopt(carried Carried, launches []agent.Launch, from Carrier) (gone []int, err error) {
-	p.processes, p.families, p.adopted = map[int]*process{}, map[int]sockets{}, map[int]*process{}
+	p.processes, p.families, p.adopted = map[int]*process{}, map[int]hotrestart.Sockets{}, map[int]*process{}
 	p.addresses = carried.Addresses
 	if carried.Good != none {
 		file, err := from.Take(carried.Good, "envoy")
@@ -165,7 +166,7 @@ func (p *Proxy) adopt(one CarriedProcess, launch agent.Launch, from Carrier) (*p
 	c := &process{
 		Proxy: p, launch: launch, pid: one.Pid, started: one.Started, health: one.Health, looked: true,
 		files:   files{bootstrap: one.Bootstrap, yaml: one.YAML, admin: one.Admin},
-		sockets: sockets{room: room{one.Dir, one.Token}, family: one.Family, began: one.Started},
+		sockets: hotrestart.Sockets{Dir: one.Dir, Token: one.Token, BaseID: one.Family, Began: one.Started},
 		output:  newOutput(p.Output, one.Epoch), admin: NewAdmin(one.Admin), stirred: make(chan struct{}, 1),
 	}
 	c.admin.Spare = p.Spare

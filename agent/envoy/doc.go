@@ -1,5 +1,5 @@
-// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last log lines, its hot-restart
-// protocol and shared memory, and a client of its admin. No other package starts an Envoy; package application starts the program beside
+// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last log lines, and a
+// client of its admin. No other package starts an Envoy; package application starts the program beside
 // it.
 //
 //	Run: bootstrap ─▶ slot/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ watch: /proc, /ready ─▶ Live, Hung
@@ -8,7 +8,6 @@
 //	                                       reaped ─▶ files removed, family swept ─▶ Exit
 //
 //	Slot    a directory that one agent owns, and its record of the Envoys that it started
-//	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
 //	room    a directory for sockets, whose names nobody can guess
 //	Admin   a client of one epoch's admin, with a connection for each request
 //	Sends   whether a connection to the agent is Envoy's, by its socket: see package procnet

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // files are the files of an epoch in its slot while it runs.
@@ -40,14 +41,13 @@ const trialName = "trial"
 func epochName(epoch int) string { return fmt.Sprintf("rev%d", epoch) }
 
 const (
-	maxSocketPath = 107     // bytes in sockaddr_un, less the terminating NUL
-	maxEpoch      = 999_999 // room for the number of any epoch
+	maxEpoch = 999_999 // room for the number of any epoch
 )
 
 // check returns an error if Envoy could not bind the admin's socket.
 func (f files) check() error {
-	if n := len(f.admin); n > maxSocketPath {
-		return fmt.Errorf("admin socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath", f.admin, n, maxSocketPath)
+	if n := len(f.admin); n > hotrestart.MaxSocketPath {
+		return fmt.Errorf("admin socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath", f.admin, n, hotrestart.MaxSocketPath)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // ground is a configPath, in which agents claim slots.
@@ -72,7 +74,7 @@ func (g ground) claim() (s *Slot, number int, err error) {
 			continue
 		}
 		in := room{s.dir, s.token}
-		err = errors.Join(filesOf(in, epochName(maxEpoch), "json").check(), sockets{room: in}.check())
+		err = errors.Join(filesOf(in, epochName(maxEpoch), "json").check(), hotrestart.Sockets{Dir: in.dir, Token: in.token}.Check())
 		if err == nil && s.opened != nil {
 			_, err = unix.FcntlInt(s.opened.Fd(), unix.F_SETFD, 0) // Envoy inherits it
 		}
@@ -223,7 +225,7 @@ func (g ground) enter(n int, mayMake bool) (*Slot, error) {
 		return nil, err
 	}
 	s.dir, s.made = s.name, made
-	if (sockets{room: room{s.dir, newToken()}}).check() != nil {
+	if (hotrestart.Sockets{Dir: s.dir, Token: newToken()}).Check() != nil {
 		err = s.shorten(dir)
 	}
 	return s, errors.Join(err, dir.Close())

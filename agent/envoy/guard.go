@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // shield keeps a parent at work when its newcomer gets a newcomer of its own. Envoy knows of two processes: as soon as the third starts, or
@@ -18,7 +20,7 @@ import (
 //	parent ◀─ shield ◀── Terminate ── newcomer ◀── ShutdownAdmin ── newcomer's newcomer
 type shield struct {
 	parent, newcomer *process
-	rescue           *Rescue
+	rescue           *hotrestart.Rescue
 }
 
 // shieldParent protects the parent of a process that is about to get a newcomer. The caller holds the lock.
@@ -31,14 +33,14 @@ func (p *Proxy) shieldParent(of *process) {
 		p.shielded(parent.launch.Family, parent.launch.Restart) || p.stoodIn(parent.launch.Family, parent.launch.Restart) {
 		return
 	}
-	rescue, err := bindOver(of.sockets, parent.launch.Restart)
+	rescue, err := hotrestart.BindOver(of.sockets, parent.launch.Restart)
 	if err != nil {
 		p.Log.Warn("requests of a replaced Envoy may be cut: its newcomer will end it", "epoch", parent.launch.Epoch, "err", err)
 		return
 	}
-	rescue.connected = of.requester
+	rescue.Connected = of.requester
 	p.shields = append(p.shields, shield{parent, of, rescue})
-	go rescue.stand()
+	go rescue.Stand()
 }
 
 // shielded reports whether the process of a restart epoch has a shield.
@@ -69,7 +71,7 @@ func (c *process) keepParent(ctx context.Context, running *sync.WaitGroup) {
 	if !c.launch.Hot() {
 		return
 	}
-	requester, err := c.sockets.dial("child", c.launch.Restart)
+	requester, err := c.sockets.Dial("child", c.launch.Restart)
 	if err != nil {
 		c.Log.Warn("hot-restart socket cannot be made again if its file is removed", "epoch", c.launch.Epoch, "err", err)
 		return
@@ -82,9 +84,9 @@ func (c *process) keepParent(ctx context.Context, running *sync.WaitGroup) {
 		defer over.Stop()
 		ticker := time.NewTicker(standInInterval)
 		defer ticker.Stop()
-		var before *Rescue
+		var before *hotrestart.Rescue
 		failed := false
-		for path := c.sockets.path("parent", c.launch.Restart-1); ; {
+		for path := c.sockets.Path("parent", c.launch.Restart-1); ; {
 			select {
 			case <-ctx.Done():
 				return
@@ -111,22 +113,22 @@ func (c *process) keepParent(ctx context.Context, running *sync.WaitGroup) {
 }
 
 // standIn binds a socket at the path of the parent, which answers the newcomer until the family ends.
-func (c *process) standIn() (*Rescue, error) {
-	rescue, err := bindOver(c.sockets, c.launch.Restart-1)
+func (c *process) standIn() (*hotrestart.Rescue, error) {
+	rescue, err := hotrestart.BindOver(c.sockets, c.launch.Restart-1)
 	if errors.Is(err, fs.ErrNotExist) { // the directory is gone too
 		if err = c.Slot.Restore(); err == nil {
-			rescue, err = bindOver(c.sockets, c.launch.Restart-1)
+			rescue, err = hotrestart.BindOver(c.sockets, c.launch.Restart-1)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	rescue.connected = c.requester
+	rescue.Connected = c.requester
 	if !c.stands(rescue, c.launch.Family) {
 		return nil, errors.Join(errors.New("the newcomer has ended meanwhile"), rescue.Close())
 	}
 	c.Log.Warn("hot-restart socket of a replaced Envoy made again: its file was removed", "epoch", c.launch.Epoch-1)
-	go rescue.stand()
+	go rescue.Stand()
 	return rescue, nil
 }
 

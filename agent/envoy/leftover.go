@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
@@ -25,9 +26,9 @@ type record struct {
 }
 
 type child struct {
-	Pid    int    `json:"pid"`   // 0 while it is being forked
-	Start  uint64 `json:"start"` // procnet.Stat.Start
-	Family Family `json:"family"`
+	Pid    int               `json:"pid"`   // 0 while it is being forked
+	Start  uint64            `json:"start"` // procnet.Stat.Start
+	Family hotrestart.BaseID `json:"family"`
 }
 
 // block is the size of a record, padded with spaces: so a rewrite in place needs no more space on a full disk. The lock

@@ -2,6 +2,8 @@ package envoy
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,11 +11,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/procnet"
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 func TestHeirClearsUp(t *testing.T) {
-	configPath, family, unstarted, foreign := t.TempDir(), newFamily(t), newFamily(t), newFamily(t)
+	configPath, family, unstarted, foreign := t.TempDir(), newBaseID(t), newBaseID(t), newBaseID(t)
 	recorded, reaped := sleeper(t)
 	other, _ := sleeper(t)
 	reused, _ := sleeper(t)
@@ -26,8 +30,8 @@ func TestHeirClearsUp(t *testing.T) {
 	must(t, s.change(func(r *record) { // a pid that came again
 		r.Children = append(r.Children, child{Pid: reused, Start: 1}, child{Pid: os.Getpid()}, child{Pid: 1})
 	}))
-	for _, f := range []Family{family, unstarted, foreign} {
-		touch(t, f.segment())
+	for _, f := range []hotrestart.BaseID{family, unstarted, foreign} {
+		touch(t, f.Segment())
 	}
 	stale := []string{
 		"envoy-rev0.json", "envoy-rev12.json", "envoy-rev0.yaml", "envoy-rev1.yml", "admin-rev3.sock", ".envoy-1234567",
@@ -56,8 +60,8 @@ func TestHeirClearsUp(t *testing.T) {
 	if got := names(t, configPath); !slices.Equal(got, kept) {
 		t.Errorf("files:\n got %v\nwant %v", got, kept)
 	}
-	for f, want := range map[Family]bool{family: false, unstarted: false, foreign: true} {
-		if taken, err := f.inUse(); taken != want || err != nil {
+	for f, want := range map[hotrestart.BaseID]bool{family: false, unstarted: false, foreign: true} {
+		if taken, err := f.InUse(); taken != want || err != nil {
 			t.Errorf("family %d: taken %t, %v; want %t", f, taken, err, want)
 		}
 	}
@@ -133,22 +137,53 @@ func TestFullDiskDoesNotStopARecordedAgent(t *testing.T) {
 
 // A stopped Envoy of a killed agent keeps its port and its family: only KILL ends it.
 func TestRealFrozenEnvoyOfAKilledAgentIsCleared(t *testing.T) {
-	r, configPath := newRelatives(t), t.TempDir()
+	configPath, family := t.TempDir(), newBaseID(t)
 	s := claim(t, configPath)
-	must(t, s.Starting(r.family))
-	p := r.start(0)
-	must(t, s.Started(p.Pid, r.family))
-	r.awaitLive(0)
+	must(t, s.Starting(family))
+	p := startEnvoy(t, family)
+	must(t, s.Started(p.Pid, family))
 	p.Signal(syscall.SIGSTOP)
 	p.Signal(syscall.SIGTERM) // as the kernel sends when its agent dies: it stays pending
 	await(t, "Envoy is stopped", func() bool { facts, err := procnet.ReadStat(p.Pid); return err == nil && facts.Stopped() })
 	s.die()
 
 	claim(t, configPath)
-	r.ends(p, -1)
-	if taken, err := r.family.inUse(); taken || err != nil {
+	if code, err := p.Wait(patient); err != nil || code != -1 {
+		t.Errorf("%s: exit status %d, %v; want -1", p.Name, code, err)
+	}
+	if taken, err := family.InUse(); taken || err != nil {
 		t.Errorf("its family: taken %t, %v; want it swept", taken, err)
 	}
+}
+
+// startEnvoy starts a real Envoy of a family, which serves when startEnvoy returns.
+func startEnvoy(t *testing.T, family hotrestart.BaseID) *lab.Process {
+	t.Helper()
+	binary, err := lab.FindEnvoy()
+	must(t, err)
+	dir := t.TempDir()
+	admin := filepath.Join(dir, "admin.sock")
+	bootstrap := filepath.Join(dir, "0.json")
+	text := fmt.Sprintf(`{"node": {"id": "n", "cluster": "c"}, "admin": {"address": {"pipe": {"path": %q}}}}`, admin)
+	must(t, os.WriteFile(bootstrap, []byte(text), 0o600))
+	p, err := lab.Start(lab.Spec{Name: "envoy", Dir: dir, Argv: []string{
+		binary, "--config-path", bootstrap, "--base-id", family.String(), "--concurrency", "1", "--log-level", "warning",
+		"--socket-path", filepath.Join(dir, "hot"), "--socket-mode", "600",
+	}})
+	must(t, err)
+	t.Cleanup(func() {
+		p.Signal(syscall.SIGKILL)
+		<-p.Done()
+	})
+	await(t, "Envoy is live", func() bool {
+		answer, err := lab.OverUnix(admin).Get("http://envoy/ready")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return p
 }
 
 // sleeper starts a child that ends only when it is killed. It reports when the child has been reaped.

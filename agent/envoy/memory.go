@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // An Envoy that crashes while the disk is full or read-only is started again all the same: its bootstrap is then in
@@ -61,7 +63,7 @@ func (s *Slot) Room() (room, error) {
 	if s.refuge != "" {
 		return room{s.refuge, s.token}, nil
 	}
-	for _, parent := range []string{os.TempDir(), shmDir, "/run"} {
+	for _, parent := range []string{os.TempDir(), hotrestart.SharedMemoryDir, "/run"} {
 		dir, err := os.MkdirTemp(parent, "pilotlight-") // 0700
 		if err != nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // Envoy reads a bootstrap that cannot be written to a file from memory, YAML as JSON, with the epoch's own admin.
@@ -48,9 +49,9 @@ func TestRoomIsElsewhere(t *testing.T) {
 	if again, err := s.Room(); in.dir == s.Dir() || in.token != s.token || again != in || err != nil {
 		t.Errorf("Room: %s, then %s, %v; want one place beside the slot", in, again, err)
 	}
-	family := sockets{room: in, family: newFamily(t)}
-	touch(t, family.path("parent", 0))
-	must(t, s.sweep(family.family))
+	family := hotrestart.Sockets{Dir: in.dir, Token: in.token, BaseID: newBaseID(t)}
+	touch(t, family.Path("parent", 0))
+	must(t, s.sweep(family.BaseID))
 	if tried, err := os.ReadDir(long); len(tried) > 0 || err != nil {
 		t.Errorf("%v, %v are left where no socket could be made", tried, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/lossy"
@@ -27,8 +28,8 @@ import (
 type process struct {
 	*Proxy
 	launch  agent.Launch
-	sockets sockets  // of its family; zero without hot restart
-	parent  *process // serves while this one starts; nil for none
+	sockets hotrestart.Sockets // of its family; zero without hot restart
+	parent  *process           // serves while this one starts; nil for none
 	files   files
 	gate    *gate // nil for none
 	output  *output
@@ -88,7 +89,7 @@ const outputDelay = time.Second
 
 func (c *process) fork() (err error) {
 	if c.tie, err = newTie(); err != nil {
-		return errors.Join(err, c.Slot.NotStarted(c.sockets.family))
+		return errors.Join(err, c.Slot.NotStarted(c.sockets.BaseID))
 	}
 	cmd := exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
 	cmd.Env = c.Env
@@ -107,7 +108,7 @@ func (c *process) fork() (err error) {
 		c.Fork(func() {
 			if started = cmd.Start(); started == nil {
 				tied = c.tie.to(cmd.Process.Pid)
-				recorded = c.Slot.Started(cmd.Process.Pid, c.sockets.family) // at once: see Slot.Starting
+				recorded = c.Slot.Started(cmd.Process.Pid, c.sockets.BaseID) // at once: see Slot.Starting
 			}
 		})
 	}
@@ -118,12 +119,12 @@ func (c *process) fork() (err error) {
 		}
 		c.tie.cut()
 		c.drop()
-		return errors.Join(fmt.Errorf("start %s: %w", c.Binary, started), c.Slot.NotStarted(c.sockets.family))
+		return errors.Join(fmt.Errorf("start %s: %w", c.Binary, started), c.Slot.NotStarted(c.sockets.BaseID))
 	}
 	c.child = cmd.Process
 	c.listen(read)
 	c.known(c.child.Pid)
-	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
+	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.BaseID))
 	if tied != nil { // the parent-death signal remains, and the slot's next owner ends a leftover
 		c.Log.Warn("Envoy not tied to the agent", "pid", c.pid, "err", tied)
 	}
@@ -334,7 +335,7 @@ func (w Work) idle(before Work, accepts bool) bool {
 }
 
 func (c *process) drainByProtocol(cause error) {
-	if c.sockets.family == 0 {
+	if c.sockets.BaseID == 0 {
 		c.Log.Warn("listeners not drained", "epoch", c.launch.Epoch, "err", cause)
 		return
 	}

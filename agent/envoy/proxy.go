@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/health"
 	"github.com/pilotlight/pilotlight/agent/procnet"
 )
@@ -59,13 +60,13 @@ type Proxy struct {
 	processes map[int]*process // by epoch
 	trials    []*process
 	shields   []shield
-	rescues   map[*Rescue]int   // that stand in for a parent, each with its family
-	adopted   map[int]*process  // likewise, until Run has taken them over
-	families  map[int]sockets   // by the core's number, while an epoch of it lives
-	remains   []remains         // of the last processes that ended, newest first
-	addresses []netip.AddrPort  // at which the last Envoy listened of whose LDS nothing was refused
-	good      *executable       // the last one that served; nil for none
-	versions  map[string]string // of hot restart, by the fingerprint of a binary that was asked
+	rescues   map[*hotrestart.Rescue]int // that stand in for a parent, each with its family
+	adopted   map[int]*process           // likewise, until Run has taken them over
+	families  map[int]hotrestart.Sockets // by the core's number, while an epoch of it lives
+	remains   []remains                  // of the last processes that ended, newest first
+	addresses []netip.AddrPort           // at which the last Envoy listened of whose LDS nothing was refused
+	good      *executable                // the last one that served; nil for none
+	versions  map[string]string          // of hot restart, by the fingerprint of a binary that was asked
 	bypass    bypass
 }
 
@@ -133,16 +134,16 @@ func (p *Proxy) join(c *process, in room) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.processes == nil {
-		p.processes, p.families = map[int]*process{}, map[int]sockets{}
+		p.processes, p.families = map[int]*process{}, map[int]hotrestart.Sockets{}
 	}
 	family, known := p.families[c.launch.Family]
 	if !known && p.HotRestart {
 		var err error
-		if family, err = newSockets(in); err != nil {
+		if family, err = hotrestart.NewSockets(in.dir, in.token); err != nil {
 			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "err", err)
 		}
 	}
-	if err := p.Slot.Starting(family.family); err != nil { // only needed after a crash of the agent
+	if err := p.Slot.Starting(family.BaseID); err != nil { // only needed after a crash of the agent
 		p.Log.Warn("Envoy not recorded for a next agent", "epoch", c.launch.Epoch, "err", err)
 	}
 	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
@@ -363,10 +364,10 @@ func (p *Proxy) validate(ctx context.Context, config agent.Config) error {
 // replaced on disk since. A newcomer aborts if the socket of the running one was removed.
 func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	running := p.serving()
-	if running == nil || running.sockets.family == 0 {
+	if running == nil || running.sockets.BaseID == 0 {
 		return false, nil
 	}
-	if path := running.sockets.path("parent", running.launch.Restart); !present(path) {
+	if path := running.sockets.Path("parent", running.launch.Restart); !present(path) {
 		p.Log.Warn("no hot restart: the socket of the running Envoy was removed", "path", path)
 		return false, nil
 	}
@@ -383,7 +384,7 @@ func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 
 // Repair implements agent.Proxy: a newcomer that ended before it served leaves the INITIALIZING flag of its family set.
 func (p *Proxy) Repair(newcomer agent.Launch) error {
-	family := p.family(newcomer.Family).family
+	family := p.family(newcomer.Family).BaseID
 	if family == 0 {
 		return nil
 	}
@@ -394,7 +395,7 @@ func (p *Proxy) Repair(newcomer agent.Launch) error {
 // Rescue implements agent.Proxy.
 func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time) error {
 	family := p.family(parent.Family)
-	if family.family == 0 {
+	if family.BaseID == 0 {
 		return nil
 	}
 	p.mu.Lock()
@@ -404,11 +405,11 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	if done {
 		return nil // until its newcomer has ended too
 	}
-	rescue, err := bindParent(family, parent.Restart)
+	rescue, err := hotrestart.BindParent(family, parent.Restart)
 	if err != nil {
 		return err
 	}
-	rescue.connected = requester
+	rescue.Connected = requester
 	if !p.stands(rescue, parent.Family) {
 		return rescue.Close() // its newcomer has ended meanwhile
 	}
@@ -424,7 +425,7 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 // stoodIn reports whether a socket answers in place of the process of a restart epoch: see keepParent. The caller holds the lock.
 func (p *Proxy) stoodIn(family, restart int) bool {
 	for rescue, of := range p.rescues {
-		if of == family && rescue.epoch == restart {
+		if of == family && rescue.Epoch == restart {
 			return true
 		}
 	}
@@ -432,26 +433,26 @@ func (p *Proxy) stoodIn(family, restart int) bool {
 }
 
 // stands records a Rescue, whose family closes it when it ends. It reports whether the family has not ended yet.
-func (p *Proxy) stands(rescue *Rescue, family int) bool {
+func (p *Proxy) stands(rescue *hotrestart.Rescue, family int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.families[family].family == 0 {
+	if p.families[family].BaseID == 0 {
 		return false
 	}
 	if p.rescues == nil {
-		p.rescues = map[*Rescue]int{}
+		p.rescues = map[*hotrestart.Rescue]int{}
 	}
 	p.rescues[rescue] = family
 	return true
 }
 
-func (p *Proxy) stood(rescue *Rescue) {
+func (p *Proxy) stood(rescue *hotrestart.Rescue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.rescues, rescue)
 }
 
-func (p *Proxy) family(number int) sockets {
+func (p *Proxy) family(number int) hotrestart.Sockets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.families[number]

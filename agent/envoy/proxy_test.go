@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // newProxy returns a Proxy whose Envoy is a shell script.
@@ -97,7 +98,7 @@ func TestClaimOfALongPath(t *testing.T) {
 	if in.dir != s.Dir() {
 		t.Errorf("Room: %s, want %s", in.dir, s.Dir())
 	}
-	must(t, sockets{room: in}.check())
+	must(t, hotrestart.Sockets{Dir: in.dir, Token: in.token}.Check())
 	listener, err := net.Listen("unix", s.Socket("agent"))
 	must(t, err)
 	defer listener.Close()

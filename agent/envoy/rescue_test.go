@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // What stands in for a parent ends with the last process of the family: while its socket is open, the family counts as in use,
 // and its shared memory is not removed.
 func TestARescueEndsWithItsFamily(t *testing.T) {
-	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
+	s := hotrestart.Sockets{Dir: t.TempDir(), Token: newToken(), BaseID: newBaseID(t)}
 	newcomer := &process{launch: agent.Launch{Epoch: 1, Family: 7}}
-	p := &Proxy{families: map[int]sockets{7: s}, processes: map[int]*process{1: newcomer}}
+	p := &Proxy{families: map[int]hotrestart.Sockets{7: s}, processes: map[int]*process{1: newcomer}}
 	bound := func() bool {
 		t.Helper()
-		is, err := s.family.bound()
+		is, err := s.BaseID.InUse()
 		must(t, err)
 		return is
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 )
 
 // room is a directory for sockets. Their names end in a token of 130 random bits, new at each start of the agent: the
@@ -56,7 +58,7 @@ func FindSocket(configPath, name string) string {
 	}
 	newest := slices.MaxFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(changedAt(a), changedAt(b)) })
 	path := filepath.Join(dir, newest.Name())
-	if len(path) <= maxSocketPath {
+	if len(path) <= hotrestart.MaxSocketPath {
 		return path
 	}
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // stays open, for the path

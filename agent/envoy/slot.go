@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotlight/pilotlight/agent/envoy/hotrestart"
 	"github.com/pilotlight/pilotlight/agent/procnet"
 )
 
@@ -115,13 +116,13 @@ func (s *Slot) Name() string { return s.name }
 
 // Starting records that a child of a family, 0 for none, is about to be forked. After a crash of the agent between
 // Starting and Started only the family has to be swept, since the child is killed with its agent. See tie.
-func (s *Slot) Starting(family Family) error {
+func (s *Slot) Starting(family hotrestart.BaseID) error {
 	return s.change(func(r *record) { r.Children = append(r.Children, child{Family: family}) })
 }
 
 // Started records the child that Starting announced. It must be called before the child is reaped: until then its facts
 // can be read, even if it has exited.
-func (s *Slot) Started(pid int, family Family) error {
+func (s *Slot) Started(pid int, family hotrestart.BaseID) error {
 	facts, err := procnet.ReadStat(pid)
 	return errors.Join(err, s.change(func(r *record) {
 		announced := slices.IndexFunc(r.Children, func(c child) bool { return c == child{Family: family} })
@@ -133,7 +134,7 @@ func (s *Slot) Started(pid int, family Family) error {
 }
 
 // NotStarted removes the record of a child that Starting announced and that could not be forked.
-func (s *Slot) NotStarted(family Family) error {
+func (s *Slot) NotStarted(family hotrestart.BaseID) error {
 	return s.forget(func(c child) bool { return c == child{Family: family} })
 }
 
@@ -160,16 +161,16 @@ func (s *Slot) forget(named func(child) bool) error {
 }
 
 // sweep removes the shared memory and sockets of a family that has ended.
-func (s *Slot) sweep(f Family) error {
+func (s *Slot) sweep(f hotrestart.BaseID) error {
 	if f == 0 {
 		return nil
 	}
-	err := errors.Join(f.Sweep(), sockets{room: room{s.dir, s.token}, family: f}.remove())
+	err := errors.Join(f.Sweep(), hotrestart.Sockets{Dir: s.dir, Token: s.token, BaseID: f}.Remove())
 	s.mu.Lock()
 	refuge := s.refuge
 	s.mu.Unlock()
 	if refuge != "" {
-		err = errors.Join(err, sockets{room: room{refuge, s.token}, family: f}.remove())
+		err = errors.Join(err, hotrestart.Sockets{Dir: refuge, Token: s.token, BaseID: f}.Remove())
 	}
 	return err
 }

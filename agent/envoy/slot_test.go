@@ -87,18 +87,18 @@ func TestReleaseWithALivingChildLeavesItToAnHeir(t *testing.T) {
 }
 
 func TestEndedSweepsAFamilyWithItsLast(t *testing.T) {
-	s, family := claim(t, t.TempDir()), newFamily(t)
+	s, family := claim(t, t.TempDir()), newBaseID(t)
 	parent, _ := sleeper(t)
-	touch(t, family.segment())
+	touch(t, family.Segment())
 	must(t, s.Starting(family))
 	must(t, s.Started(parent, family))
 	must(t, s.Starting(family)) // the newcomer
 	must(t, s.Ended(parent))
-	if taken, err := family.inUse(); !taken || err != nil {
+	if taken, err := family.InUse(); !taken || err != nil {
 		t.Errorf("with a newcomer: taken %t, %v; want it kept", taken, err)
 	}
 	must(t, s.NotStarted(family))
-	if taken, err := family.inUse(); taken || err != nil {
+	if taken, err := family.InUse(); taken || err != nil {
 		t.Errorf("after the last: taken %t, %v; want it swept", taken, err)
 	}
 	must(t, s.Ended(parent)) // again: nothing

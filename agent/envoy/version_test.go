@@ -13,7 +13,7 @@ import (
 func TestVersionOfTheRealEnvoy(t *testing.T) {
 	binary := envoyBinary(t)
 	if got, err := HotRestartVersion(t.Context(), binary); got != "11.104" || err != nil {
-		t.Errorf("HotRestartVersion: got %q, %v; want 11.104, which segment.go knows", got, err)
+		t.Errorf("HotRestartVersion: got %q, %v; want 11.104, which package hotrestart knows", got, err)
 	}
 }
 

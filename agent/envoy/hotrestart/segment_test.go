@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"encoding/binary"
@@ -45,11 +45,11 @@ func TestParseFlagsRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestClearInitializingChangesOneByte(t *testing.T) {
-	f := newFamily(t)
+	f := newBaseID(t)
 	if _, err := f.ClearInitializing(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a segment: %v, want fs.ErrNotExist", err)
 	}
-	if err := os.WriteFile(f.segment(), segmentOf(104, 11, 1, 104), 0o600); err != nil {
+	if err := os.WriteFile(f.Segment(), segmentOf(104, 11, 1, 104), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []bool{true, false} {
@@ -57,27 +57,27 @@ func TestClearInitializingChangesOneByte(t *testing.T) {
 			t.Errorf("ClearInitializing: got %t, %v; want %t", was, err, want)
 		}
 	}
-	if got, _ := os.ReadFile(f.segment()); string(got) != string(segmentOf(104, 11, 0, 104)) {
+	if got, _ := os.ReadFile(f.Segment()); string(got) != string(segmentOf(104, 11, 0, 104)) {
 		t.Errorf("segment after the repair: % x", got)
 	}
 	strange := segmentOf(104, 12, 1, 104)
-	if err := os.WriteFile(f.segment(), strange, 0o600); err != nil {
+	if err := os.WriteFile(f.Segment(), strange, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.ClearInitializing(); err == nil {
 		t.Error("ClearInitializing of an unknown layout: want an error")
 	}
-	if got, _ := os.ReadFile(f.segment()); string(got) != string(strange) {
+	if got, _ := os.ReadFile(f.Segment()); string(got) != string(strange) {
 		t.Errorf("unknown layout was changed: % x", got)
 	}
 }
 
 func TestSweepSparesASegmentThatIsOpen(t *testing.T) {
-	f := newFamily(t)
+	f := newBaseID(t)
 	if err := f.Sweep(); err != nil {
 		t.Errorf("Sweep of nothing: %v", err)
 	}
-	file, err := os.Create(f.segment())
+	file, err := os.Create(f.Segment())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSweepSparesASegmentThatIsOpen(t *testing.T) {
 	if err := f.Sweep(); err != nil {
 		t.Errorf("Sweep: %v", err)
 	}
-	if taken, err := f.inUse(); taken || err != nil {
+	if taken, err := f.InUse(); taken || err != nil {
 		t.Errorf("after Sweep: taken %t, %v", taken, err)
 	}
 }

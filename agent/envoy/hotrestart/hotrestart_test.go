@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func TestRealHotRestartChain(t *testing.T) {
 	r := newRelatives(t)
 	parent := r.start(0, oneSecond...)
 	r.awaitLive(0)
-	if err := r.family.Sweep(); !errors.Is(err, ErrInUse) {
+	if err := r.BaseID.Sweep(); !errors.Is(err, ErrInUse) {
 		t.Errorf("Sweep of a living family: %v, want ErrInUse", err)
 	}
 	for epoch := 1; epoch <= 3; epoch++ { // the fourth has the first one's sockets
@@ -29,7 +29,7 @@ func TestRealHotRestartChain(t *testing.T) {
 	r.keepsOthersOut(3)
 	parent.Signal(syscall.SIGTERM)
 	r.ends(parent, 0)
-	if err := r.family.Sweep(); err != nil {
+	if err := r.BaseID.Sweep(); err != nil {
 		t.Errorf("Sweep of a dead family: %v", err)
 	}
 }
@@ -41,7 +41,7 @@ func TestRealEnvoysSegmentIsSeenMapped(t *testing.T) {
 	r.awaitLive(0)
 	check := func(want bool) {
 		t.Helper()
-		file := open(t, r.family.segment())
+		file := open(t, r.BaseID.Segment())
 		if got, err := mapped(file); got != want || err != nil {
 			t.Errorf("mapped: %t, %v; want %t", got, err, want)
 		}
@@ -66,7 +66,7 @@ func TestRealNewcomerKilledBeforeLive(t *testing.T) {
 	if log := refused.Log(); !strings.Contains(log, "previous envoy process is still initializing") {
 		t.Errorf("Envoy said:\n%s", log)
 	}
-	if was, err := r.family.ClearInitializing(); !was || err != nil {
+	if was, err := r.BaseID.ClearInitializing(); !was || err != nil {
 		t.Fatalf("ClearInitializing: %t, %v; want true", was, err)
 	}
 	r.start(1, oneSecond...)
@@ -116,7 +116,7 @@ func TestRealThirdBesideItsGrandparent(t *testing.T) {
 	r.awaitLive(0)
 	r.start(1, long...)
 	r.awaitLive(1)
-	rescue, err := bindOver(r.sockets, 0)
+	rescue, err := BindOver(r.Sockets, 0)
 	must(t, err)
 	r.start(2, long...)
 	r.awaitLive(2)
@@ -131,14 +131,14 @@ func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescu
 	r.t.Helper()
 	parent := r.start(0)
 	r.awaitLive(0)
-	if _, err := bindParent(r.sockets, 0); err == nil || !strings.Contains(err.Error(), "the parent lives") {
+	if _, err := BindParent(r.Sockets, 0); err == nil || !strings.Contains(err.Error(), "the parent lives") {
 		r.t.Errorf("bindParent of a living parent: %v", err)
 	}
 	child = r.start(1, childArgs...)
 	r.awaitLive(1)
 	parent.Signal(syscall.SIGKILL)
 	r.ends(parent, -1)
-	rescue, err := bindParent(r.sockets, 0)
+	rescue, err := BindParent(r.Sockets, 0)
 	must(r.t, err)
 	return child, rescue
 }
@@ -151,11 +151,11 @@ func standIn(t *testing.T, rescue *Rescue) {
 }
 
 func TestAnswerEndsWithItsContext(t *testing.T) {
-	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
+	s := Sockets{Dir: t.TempDir(), Token: newToken(), BaseID: newBaseID(t)}
 	for range 2 { // the name is free again
-		rescue, err := bindParent(s, 4)
+		rescue, err := BindParent(s, 4)
 		must(t, err)
-		if taken, err := s.family.inUse(); !taken || err != nil {
+		if taken, err := s.BaseID.InUse(); !taken || err != nil {
 			t.Errorf("a bound parent: taken %t, %v; want it seen", taken, err)
 		}
 		must(t, s.DrainListeners(1)) // epoch 4 has the name of epoch 1
@@ -170,8 +170,8 @@ func TestAnswerEndsWithItsContext(t *testing.T) {
 // Each request of Envoy's that waits for a reply gets one, of its own type.
 func TestRescueAnswers(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
-	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t), began: began}
-	rescue, err := bindParent(s, 4)
+	s := Sockets{Dir: t.TempDir(), Token: newToken(), BaseID: newBaseID(t), Began: began}
+	rescue, err := BindParent(s, 4)
 	must(t, err)
 	child, err := s.listen("child", 5)
 	must(t, err)
@@ -206,8 +206,8 @@ func TestRescueAnswers(t *testing.T) {
 
 // A parent that must not end does not hear its child's Terminate, and what the child asks next is answered.
 func TestRescueOfAParentThatDrains(t *testing.T) {
-	s := sockets{room: room{t.TempDir(), newToken()}, family: newFamily(t)}
-	rescue, err := bindOver(s, 0)
+	s := Sockets{Dir: t.TempDir(), Token: newToken(), BaseID: newBaseID(t)}
+	rescue, err := BindOver(s, 0)
 	must(t, err)
 	child, err := s.listen("child", 1)
 	must(t, err)
@@ -215,7 +215,7 @@ func TestRescueOfAParentThatDrains(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		rescue.stand()
+		rescue.Stand()
 	}()
 	must(t, s.Terminate(0))
 	must(t, s.send(0, "\x0a\x02\x1a\x00"))

@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 // modes.
 func (r *relatives) keepsOthersOut(epoch int) {
 	r.t.Helper()
-	must(r.t, os.Chmod(r.dir, 0o755)) // as a slot's
-	paths, err := filepath.Glob(r.prefix() + "_*")
+	must(r.t, os.Chmod(r.Dir, 0o755)) // as a slot's
+	paths, err := filepath.Glob(r.Prefix() + "_*")
 	must(r.t, err)
 	if len(paths) != 12 {
 		r.t.Errorf("sockets %q, want four of each of three epochs", paths)
@@ -49,24 +49,24 @@ func (r *relatives) keepsOthersOut(epoch int) {
 	table, err := os.ReadFile("/proc/net/unix")
 	must(r.t, err)
 	for line := range strings.Lines(string(table)) {
-		if strings.Contains(line, "@") && r.family.boundIn(line) {
+		if strings.Contains(line, "@") && r.BaseID.boundIn(line) {
 			r.t.Errorf("an abstract socket, which has no owner: %s", line)
 		}
 	}
 }
 
 func TestSocketsMustFit(t *testing.T) {
-	fits := "/" + strings.Repeat("x", maxSocketPath-len("//hot-_udp_parent_2147483642")-len(newToken()))
+	fits := "/" + strings.Repeat("x", MaxSocketPath-len("//hot-_udp_parent_2147483642")-len(newToken()))
 	for dir, want := range map[string]bool{fits: true, fits + "x": false} {
-		in := room{dir, newToken()}
-		err := sockets{room: in}.check()
+		in := Sockets{Dir: dir, Token: newToken(), BaseID: lastBaseID}
+		err := Sockets{Dir: dir, Token: in.Token}.Check()
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "use a shorter --configPath") {
 			t.Errorf("a directory of %d bytes: %v, want it taken: %t", len(dir), err, want)
 		}
 		if want {
 			continue
 		}
-		if _, err := (sockets{room: in, family: lastFamily}).listen("udp_parent", lastSocket); err == nil {
+		if _, err := in.listen("udp_parent", lastSocket); err == nil {
 			t.Errorf("a directory of %d bytes holds its sockets after all", len(dir))
 		}
 	}
@@ -74,18 +74,18 @@ func TestSocketsMustFit(t *testing.T) {
 
 // A socket replaces an existing one, with the mode of Envoy's sockets, and is removed with the family.
 func TestListenReplaces(t *testing.T) {
-	s := sockets{room: room{t.TempDir(), newToken()}, family: firstFamily}
+	s := Sockets{Dir: t.TempDir(), Token: newToken(), BaseID: firstBaseID}
 	for range 2 {
 		conn, err := s.listen("parent", 1)
 		must(t, err)
 		defer conn.Close()
-		if info, err := os.Stat(s.path("parent", 1)); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		if info, err := os.Stat(s.Path("parent", 1)); err != nil || info.Mode() != os.ModeSocket|0o600 {
 			t.Errorf("%v, %v; want a socket for its owner alone", info, err)
 		}
 		must(t, s.DrainListeners(4))
 	}
-	must(t, s.remove())
-	empty(t, s.dir)
+	must(t, s.Remove())
+	empty(t, s.Dir)
 }
 
 // A family with abstract sockets, as of an older agent, is found as well.
@@ -94,10 +94,10 @@ func TestRealAbstractSocketsAreSeen(t *testing.T) {
 	r.abstract = true
 	p := r.start(0)
 	r.awaitLive(0)
-	if bound, err := r.family.bound(); !bound || err != nil {
+	if bound, err := r.BaseID.bound(); !bound || err != nil {
 		t.Errorf("bound: %t, %v; want it seen", bound, err)
 	}
-	if err := r.family.Sweep(); !errors.Is(err, ErrInUse) {
+	if err := r.BaseID.Sweep(); !errors.Is(err, ErrInUse) {
 		t.Errorf("Sweep: %v, want ErrInUse", err)
 	}
 	p.Signal(syscall.SIGTERM)

@@ -1,56 +1,24 @@
-package envoy
+package hotrestart
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
-
-// patient is far above the duration of any step on a machine that is busy with other tests.
-const patient = 30 * time.Second
-
-func envoyBinary(t *testing.T) string {
-	t.Helper()
-	binary, err := lab.FindEnvoy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return binary
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await polls until other processes have reached a state.
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	if err := lab.Eventually(patient, func() error {
-		if !condition() {
-			return fmt.Errorf("%s: no", what)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // relatives are real Envoys of one family, which serve one port.
 type relatives struct {
 	t      *testing.T
 	binary string
-	sockets
+	Sockets
 	abstract bool   // sockets without a path
 	host     string // drawn: with reuse_port two test runs would share an address in silence
 	port     int
@@ -66,9 +34,9 @@ func newRelatives(t *testing.T) *relatives {
 	dir, err := os.MkdirTemp("", "pilotlight-") // see newProxy
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	family := newFamily(t)
+	family := newBaseID(t)
 	return &relatives{
-		t: t, binary: envoyBinary(t), sockets: sockets{room: room{dir, newToken()}, family: family}, host: host, port: port,
+		t: t, binary: envoyBinary(t), Sockets: Sockets{Dir: dir, Token: newToken(), BaseID: family}, host: host, port: port,
 	}
 }
 
@@ -95,7 +63,7 @@ const (
 )
 
 func (r *relatives) admin(epoch int) string {
-	return filepath.Join(r.dir, fmt.Sprintf("admin-%d.sock", epoch))
+	return filepath.Join(r.Dir, fmt.Sprintf("admin-%d.sock", epoch))
 }
 
 // start starts an epoch that will serve.
@@ -109,7 +77,7 @@ func (r *relatives) startEndless(epoch int) *lab.Process {
 	r.t.Helper()
 	p := r.run(epoch, endless)
 	await(r.t, "the newcomer has attached", func() bool {
-		initializing, err := r.family.Initializing()
+		initializing, err := r.BaseID.Initializing()
 		return err == nil && initializing
 	})
 	return p
@@ -117,19 +85,19 @@ func (r *relatives) startEndless(epoch int) *lab.Process {
 
 func (r *relatives) run(epoch int, bootstrap string, args ...string) *lab.Process {
 	r.t.Helper()
-	path := filepath.Join(r.dir, fmt.Sprintf("%d.json", epoch))
+	path := filepath.Join(r.Dir, fmt.Sprintf("%d.json", epoch))
 	bootstrap = fmt.Sprintf(bootstrapStart, r.admin(epoch)) + bootstrap
 	if err := os.WriteFile(path, []byte(bootstrap), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 	if !r.abstract {
-		args = append(args, "--socket-path", r.prefix(), "--socket-mode", "600")
+		args = append(args, "--socket-path", r.Prefix(), "--socket-mode", "600")
 	}
 	p, err := lab.Start(lab.Spec{
 		Name: fmt.Sprintf("envoy-%d", epoch),
-		Dir:  r.dir,
+		Dir:  r.Dir,
 		Argv: append([]string{
-			r.binary, "--config-path", path, "--base-id", r.family.String(), "--restart-epoch", strconv.Itoa(epoch),
+			r.binary, "--config-path", path, "--base-id", r.BaseID.String(), "--restart-epoch", strconv.Itoa(epoch),
 			"--concurrency", "1", "--log-level", "warning", "--drain-strategy", "immediate", "--drain-time-s", "1",
 		}, args...),
 	})
@@ -152,7 +120,12 @@ var oneSecond = []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-t
 func (r *relatives) awaitLive(epoch int) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("epoch %d is live", epoch), func() bool {
-		return NewAdmin(r.admin(epoch)).Ready(r.t.Context()) == nil
+		answer, err := lab.OverUnix(r.admin(epoch)).Get("http://envoy/ready")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
 	})
 }
 

@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"encoding/binary"
@@ -21,24 +21,24 @@ import (
 // A newcomer sets INITIALIZING when it attaches and clears it when its workers run. A newcomer that is killed in
 // between leaves it set, and then each later one exits with status 1: "previous envoy process is still initializing".
 const (
-	shmDir         = "/dev/shm"
-	segmentSize    = 104
-	segmentVersion = 11
-	flagsOffset    = 96
-	initializing   = 1
+	SharedMemoryDir = "/dev/shm"
+	segmentSize     = 104
+	segmentVersion  = 11
+	flagsOffset     = 96
+	initializing    = 1
 )
 
 // ErrInUse is the error of Sweep while a process still uses the family.
 var ErrInUse = errors.New("still in use")
 
-func (f Family) segment() string {
-	return filepath.Join(shmDir, "envoy_shared_memory_"+strconv.FormatUint(uint64(f)*scale, 10))
+func (f BaseID) Segment() string {
+	return filepath.Join(SharedMemoryDir, "envoy_shared_memory_"+strconv.FormatUint(uint64(f)*scale, 10))
 }
 
 // Initializing reports whether the flag is set: a newcomer has attached and does not serve yet, or was killed before it
 // did.
-func (f Family) Initializing() (bool, error) {
-	flags, err := readFlags(f.segment())
+func (f BaseID) Initializing() (bool, error) {
+	flags, err := readFlags(f.Segment())
 	if err != nil {
 		return false, fmt.Errorf("read shared memory of base-id %d: %w", f, err)
 	}
@@ -47,11 +47,11 @@ func (f Family) Initializing() (bool, error) {
 
 // ClearInitializing repairs the segment after a newcomer that was killed before it served: without the repair no other
 // newcomer can start. It reports whether the flag was set. The newcomer must have been reaped.
-func (f Family) ClearInitializing() (was bool, err error) {
+func (f BaseID) ClearInitializing() (was bool, err error) {
 	if was, err = f.Initializing(); !was {
 		return false, err
 	}
-	file, err := os.OpenFile(f.segment(), os.O_WRONLY, 0)
+	file, err := os.OpenFile(f.Segment(), os.O_WRONLY, 0)
 	if err != nil {
 		return false, fmt.Errorf("repair shared memory of base-id %d: %w", f, err)
 	}
@@ -91,8 +91,8 @@ func parseFlags(segment []byte) (uint64, error) {
 }
 
 // Sweep removes the family's segment, which Envoy never does. It returns ErrInUse while a process still uses it.
-func (f Family) Sweep() error {
-	file, err := os.Open(f.segment())
+func (f BaseID) Sweep() error {
+	file, err := os.Open(f.Segment())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (f Family) Sweep() error {
 		err = ErrInUse
 	}
 	if err == nil {
-		err = os.Remove(f.segment())
+		err = os.Remove(f.Segment())
 	}
 	if err != nil {
 		return fmt.Errorf("sweep base-id %d: %w", f, err)
@@ -132,7 +132,7 @@ func mapped(file *os.File) (bool, error) {
 
 // SharedMemory returns nil if shared memory for a hot restart is available here, else the reason why not. It writes a
 // file, since ftruncate and mmap succeed on a full /dev/shm and Envoy would then die by SIGBUS.
-func SharedMemory() error { return writable(shmDir) }
+func SharedMemory() error { return writable(SharedMemoryDir) }
 
 func writable(dir string) error {
 	file, err := os.CreateTemp(dir, ".envoy-")

@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"regexp"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/frame"
@@ -56,37 +57,37 @@ func request(datagram []byte) (number int) {
 
 // DrainListeners makes an epoch whose admin is closed stop accepting, and close each connection with its next answer.
 // It is the message that a newcomer sends when its workers run.
-func (s sockets) DrainListeners(epoch int) error { return s.send(epoch, drainListeners) }
+func (s Sockets) DrainListeners(epoch int) error { return s.send(epoch, drainListeners) }
 
 // Terminate ends an epoch as SIGTERM does; a stopped epoch receives the message when it continues.
 //
 // A newcomer sends the same message when its parent-shutdown time is over or when it terminates. If the parent has exited
 // by then, and no Rescue is bound, the newcomer hangs for 10 s and aborts.
-func (s sockets) Terminate(epoch int) error { return s.send(epoch, terminate) }
+func (s Sockets) Terminate(epoch int) error { return s.send(epoch, terminate) }
 
 // tellTimeout bounds the wait for room in the queue (net.unix.max_dgram_qlen) of an epoch that does not read.
 const tellTimeout = time.Second
 
 // send sends a message that has no reply. Its socket has no name, so that it never occupies the name of a real child's
 // socket: Envoy does not read the sender's address (measured on 1.40, with and without a living child).
-func (s sockets) send(epoch int, message string) error {
-	conn, err := s.dial("parent", epoch)
+func (s Sockets) send(epoch int, message string) error {
+	conn, err := s.Dial("parent", epoch)
 	if err != nil {
-		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)
+		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.BaseID, err)
 	}
 	defer conn.Close()
 	conn.SetWriteDeadline(time.Now().Add(tellTimeout))
 	if _, err := conn.Write(framed(message)); err != nil {
-		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)
+		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.BaseID, err)
 	}
 	return nil
 }
 
-func (s sockets) address(role string, epoch int) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unixgram", Name: s.path(role, epoch)}
+func (s Sockets) address(role string, epoch int) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixgram", Name: s.Path(role, epoch)}
 }
 
-func (s sockets) dial(role string, epoch int) (*net.UnixConn, error) {
+func (s Sockets) Dial(role string, epoch int) (*net.UnixConn, error) {
 	return net.DialUnix("unixgram", nil, s.address(role, epoch))
 }
 
@@ -99,29 +100,29 @@ func framed(message string) []byte {
 type Rescue struct {
 	conn  *net.UnixConn
 	child *net.UnixAddr
-	epoch int
+	Epoch int
 
-	connected *net.UnixConn // to the child, whatever has become of its path; nil if it was not dialed in time
+	Connected *net.UnixConn // to the child, whatever has become of its path; nil if it was not dialed in time
 	began     time.Time     // the family
 }
 
-// bindParent binds the socket path of a parent that has been reaped; it returns an error if the parent still runs. The
-// child is safe once bindParent has returned. The caller calls Answer or Close.
-func bindParent(s sockets, epoch int) (*Rescue, error) {
-	if parent, err := s.dial("parent", epoch); err == nil {
+// BindParent binds the socket path of a parent that has been reaped; it returns an error if the parent still runs. The
+// child is safe once BindParent has returned. The caller calls Answer or Close.
+func BindParent(s Sockets, epoch int) (*Rescue, error) {
+	if parent, err := s.Dial("parent", epoch); err == nil {
 		parent.Close()
-		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: the parent lives", epoch, s.family)
+		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: the parent lives", epoch, s.BaseID)
 	}
-	return bindOver(s, epoch)
+	return BindOver(s, epoch)
 }
 
-// bindOver is bindParent, also while the parent runs: from then on nobody can send it a message.
-func bindOver(s sockets, epoch int) (*Rescue, error) {
+// BindOver is BindParent, also while the parent runs: from then on nobody can send it a message.
+func BindOver(s Sockets, epoch int) (*Rescue, error) {
 	conn, err := s.listen("parent", epoch)
 	if err != nil {
-		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, s.family, err)
+		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, s.BaseID, err)
 	}
-	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch, began: s.began}, nil
+	return &Rescue{conn: conn, child: s.address("child", epoch+1), Epoch: epoch, began: s.Began}, nil
 }
 
 // Answer answers until a Terminate arrives, for which it returns nil, and closes the socket in any case. End ctx only after the child has
@@ -133,7 +134,7 @@ func (r *Rescue) Answer(ctx context.Context) error {
 	for {
 		number, err := r.answer()
 		if err != nil {
-			return fmt.Errorf("await Terminate for epoch %d: %w", r.epoch, cmp.Or(ctx.Err(), err))
+			return fmt.Errorf("await Terminate for epoch %d: %w", r.Epoch, cmp.Or(ctx.Err(), err))
 		}
 		if number == terminateParent {
 			return nil
@@ -141,8 +142,8 @@ func (r *Rescue) Answer(ctx context.Context) error {
 	}
 }
 
-// stand answers until Close, also after a Terminate.
-func (r *Rescue) stand() {
+// Stand answers until Close, also after a Terminate.
+func (r *Rescue) Stand() {
 	for err := error(nil); err == nil; {
 		_, err = r.answer()
 	}
@@ -169,9 +170,9 @@ func (r *Rescue) answer() (number int, err error) {
 
 // reply sends a reply. It must be of the type that the child requested: Envoy 1.40 aborts on the reply that its message was not recognized.
 func (r *Rescue) reply(message string) {
-	if r.connected != nil {
-		r.connected.SetWriteDeadline(time.Now().Add(tellTimeout))
-		r.connected.Write(framed(message)) // a child that has exited needs no reply
+	if r.Connected != nil {
+		r.Connected.SetWriteDeadline(time.Now().Add(tellTimeout))
+		r.Connected.Write(framed(message)) // a child that has exited needs no reply
 		return
 	}
 	r.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
@@ -180,3 +181,17 @@ func (r *Rescue) reply(message string) {
 
 // Close closes the socket.
 func (r *Rescue) Close() error { return r.conn.Close() }
+
+// VersionFlag makes Envoy print the version of its hot-restart protocol, and exit.
+const VersionFlag = "--hot-restart-version"
+
+// ParseVersion parses the answer of Envoy 1.40, "11.104": the version of its hot-restart protocol and the size of its
+// shared memory (hot_restart_impl.cc). The pattern is compiled on each call, before handovers and never at a start.
+func ParseVersion(answer []string) (version string, ok bool) {
+	if len(answer) == 1 {
+		if match := regexp.MustCompile(`^(\d+\.\d+)$`).FindStringSubmatch(answer[0]); match != nil {
+			return match[1], true
+		}
+	}
+	return "", false
+}

@@ -1,4 +1,4 @@
-package envoy
+package hotrestart
 
 import (
 	"math"
@@ -8,26 +8,26 @@ import (
 )
 
 func TestFamilyRangeFitsEnvoysInt(t *testing.T) {
-	if top := int64(lastFamily)*scale + lastSocket; top > math.MaxInt32 || top+scale <= math.MaxInt32 {
+	if top := int64(lastBaseID)*scale + lastSocket; top > math.MaxInt32 || top+scale <= math.MaxInt32 {
 		t.Errorf("the last family names a socket %d, want the last that fits %d", top, math.MaxInt32)
 	}
 	for range 100 {
-		f, err := NewFamily()
-		if err != nil || f < firstFamily || f > lastFamily {
-			t.Fatalf("NewFamily: got %d, %v; want %d to %d", f, err, firstFamily, lastFamily)
+		f, err := NewBaseID()
+		if err != nil || f < firstBaseID || f > lastBaseID {
+			t.Fatalf("NewFamily: got %d, %v; want %d to %d", f, err, firstBaseID, lastBaseID)
 		}
 	}
 }
 
 func TestDrawFamilyPassesOverWhatIsTaken(t *testing.T) {
-	taken, free := newFamily(t), newFamily(t)
-	touch(t, taken.segment())
-	draws := []Family{taken, taken, free}
-	got, err := drawFamily(func() Family { f := draws[0]; draws = draws[1:]; return f })
+	taken, free := newBaseID(t), newBaseID(t)
+	touch(t, taken.Segment())
+	draws := []BaseID{taken, taken, free}
+	got, err := drawBaseID(func() BaseID { f := draws[0]; draws = draws[1:]; return f })
 	if got != free || err != nil {
 		t.Errorf("drawFamily: got %d, %v; want %d, the first that is free", got, err, free)
 	}
-	if _, err := drawFamily(func() Family { return taken }); err == nil || !strings.Contains(err.Error(), shmDir) {
+	if _, err := drawBaseID(func() BaseID { return taken }); err == nil || !strings.Contains(err.Error(), SharedMemoryDir) {
 		t.Errorf("drawFamily with nothing free: %v, want an error that says where it looked", err)
 	}
 }
@@ -53,20 +53,20 @@ func TestBoundInKnowsEachOfAFamilysSockets(t *testing.T) {
 		{"/etc/istio/proxy/hot_parent_200000020", false},
 		{"@other_200000010", false},
 	} {
-		if got := Family(20000001).boundIn(before + test.path + "\n"); got != test.want {
+		if got := BaseID(20000001).boundIn(before + test.path + "\n"); got != test.want {
 			t.Errorf("%s: got %t, want %t", test.path, got, test.want)
 		}
 	}
 }
 
-// newFamily returns a free family whose segment is removed after the test.
-func newFamily(t *testing.T) Family {
+// newBaseID returns a free family whose segment is removed after the test.
+func newBaseID(t *testing.T) BaseID {
 	t.Helper()
-	f, err := NewFamily()
+	f, err := NewBaseID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(f.segment()) })
+	t.Cleanup(func() { os.Remove(f.Segment()) })
 	return f
 }
 

@@ -20,9 +20,9 @@ import (
 
 // How large the house may be: bounds are lowered when it has become smaller, never raised.
 const (
-	mostFiles   = 1212    // Go files without tests
-	mostBytes   = 4190000 // of these
-	mostWide    = 3360    // lines of these above width
+	mostFiles   = 783     // Go files without tests
+	mostBytes   = 4170811 // of these
+	mostWide    = 3131    // lines of these above width
 	width       = 120     // columns; a tab counts tab
 	tab         = 4
 	mostMethods = 40

@@ -73,7 +73,8 @@ func Run(t *testing.T, start func(t *testing.T) Registry) {
 	}
 }
 
-// left returns an error for goroutines that do not end. The registry itself may take seconds to write an answer that nobody reads any more.
+// left returns an error for goroutines that do not end. The registry itself may take seconds to write an answer that
+// nobody reads any more.
 func left(before goleak.Option) (err error) {
 	for range 10 {
 		if err = goleak.Find(before); err == nil {
